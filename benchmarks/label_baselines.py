@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
-from hiertree.pipelines.labels.encode.phrases import parse
+from hiertree.pipelines.labels.encode.place_nouns import parse
 
 
 def lookup(labels: Sequence[str], hypernyms: Hypernyms) -> list[str]:

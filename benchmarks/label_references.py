@@ -17,10 +17,10 @@ from hiertree.pipelines.labels import PlaceNounEncoder
 from hiertree.pipelines.labels.cleaning import clean_landmarks
 from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
-from hiertree.pipelines.labels.encode.phrases import parse
+from hiertree.pipelines.labels.encode.place_nouns import parse
 from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, TextEncoder, VectorTable
-from hiertree.pipelines.labels.label_texts import normalize_label
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
+from hiertree.pipelines.labels.texts import normalize_label
 
 Encoders: TypeAlias = "dict[str, TextEncoder]"
 HYPERNYMS = {"": Hypernyms({}, {}), ", P279": read_hypernyms()}

@@ -1,6 +1,6 @@
 """Time of ``evaluate`` beside other libraries, each in units of the bare matrix product.
 
-Run ``python benchmarks/peers.py`` after ``pip install -e ".[interop]"``; some minutes. Items retrieve each other
+Run ``python benchmarks/peers.py`` after ``pip install -e ".[interop,dev]"``; some minutes. Items retrieve each other
 (512-d float32). Ours gives all default metrics at all levels, ties averaged; pytorch-metric-learning P@1 and mAP@R
 of the finest level, as many neighbors found by faiss as the largest class has, which is the least that mAP@R takes
 (left to itself it holds every neighbor of every query, which 24 GB do not hold for 20,000 items). Both begin with

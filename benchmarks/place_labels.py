@@ -45,9 +45,8 @@ from hiertree.pipelines.labels.cluster import clustering, proposing
 from hiertree.pipelines.labels.cluster.clustering import Integers, Vectors, choose_k
 from hiertree.pipelines.labels.cluster.embedding import Embedding, embed
 from hiertree.pipelines.labels.cluster.proposing import Cluster, propose_for
-from hiertree.pipelines.labels.encode.phrases import parse
-from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.encode.place_nouns import parse
+from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Page, Store
 
 LISTS = {
     "commons_instance_of_washington.csv": "instance_of",

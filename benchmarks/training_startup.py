@@ -22,7 +22,7 @@ import numpy as np
 from dataset_startup import write_gldv2
 from PIL import Image
 
-from hiertree.datasets.readers.tar_images import INDEX, TarIndex
+from hiertree.datasets.archives import INDEX, TarIndex
 
 PICTURES = 64
 SETTINGS = (

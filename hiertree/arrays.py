@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations, islice
 from typing import Any
 
@@ -24,11 +24,13 @@ from .level_columns import (
     level_names,
     match_columns,
     number_labels,
+    prepared_columns,
     refuse_negative,
     refuse_rows,
     repeated_labels,
+    roles_of,
 )
-from .options import is_integer
+from .options import Uneven, is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
@@ -223,14 +225,20 @@ def shared_paths(
     sides: Mapping[str, Any],
     *,
     num_items: Mapping[str, int] | None = None,
-    unlabeled: Mapping[str, NDArray[np.bool_]] | None = None,
+    may_lack_class: Collection[str] = (),
+    drop_names: bool = False,
+    uneven: Uneven = "error",
+    separator: str | None = None,
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
     """Label paths of several sides, such as queries and gallery, in one numbering; see :func:`as_paths`.
 
     Args:
         sides: labels, by the name of the argument that gave them.
         num_items: how many items a side has.
-        unlabeled: for a side, (n,) booleans of the items without a label, whose ids become 0.
+        may_lack_class: sides whose integer paths may be −1 throughout, of items that have no class.
+        drop_names: whether columns of frames that name rows are left out: all different, and like files or ids.
+        uneven: what text or frames mean whose last labels are missing, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last labels of text or frames into levels.
 
     Returns:
         The (n, L) paths of each side, and what their ids stand for.
@@ -243,39 +251,46 @@ def shared_paths(
     >>> paths["query"].ravel(), paths["gallery"].ravel(), names.class_names
     (array([0, 1]), array([1, 2, 0]), (('lake', 'hill', 'bay'),))
     """
-    num_items, unlabeled = num_items or {}, unlabeled or {}
+    num_items = num_items or {}
     label_arrays = {name: _label_array(values, name) for name, values in sides.items()}
-    names = None
+    names, columns = None, dict[str, LevelColumns]()
     if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in label_arrays.values()):
         arrays: Mapping[str, Any] = label_arrays
     else:
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in label_arrays.items()}
         )
+        columns = prepared_columns(columns, drop_names=drop_names, uneven=uneven, separator=separator)
         names = level_names(columns)
         if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
-            paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
-            _check_columns([numbers], names)
+            paths, label_names, numbers = number_labels(columns)
+            _check_columns([numbers], names, columns)
             return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
-    labeled_ids = {name: _zero_unlabeled(ids, unlabeled.get(name)) for name, ids in arrays.items()}
-    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in labeled_ids.items()}
-    _check_columns([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
+    paths = {
+        name: as_integer_paths(ids, name=name, num_items=num_items.get(name), may_lack_class=name in may_lack_class)
+        for name, ids in arrays.items()
+    }
+    _check_columns(list(paths.values()), names, columns)
     return paths, LabelNames(names)
 
 
-def _check_columns(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+def _check_columns(
+    sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, columns: Mapping[str, LevelColumns]
+) -> None:
     """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
-    check_order(sides, names)
+    row_names = next((side.row_names for side in columns.values()), ())
+    check_order(sides, names, row_names)
     equal_depths = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
     if names is not None and equal_depths and (text := repeated_labels(names, _whole_paths(sides))):
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, row_names: tuple[str, ...] = ()) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
-    A few labels may look like that by chance, so without column names the evidence must be strong.
+    A few labels may look like that by chance, so without column names the evidence must be strong. With them the error
+    says which columns were taken as what.
     """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
@@ -294,6 +309,8 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
                 chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - number)
     if reversals and (names is not None or chance < _CHANCE):
         remedy = "levels are given fine → coarse; reverse them"
+        if names is not None:
+            remedy += f", or name others: the columns are read as {roles_of(names, row_names)}"
         raise PathError(reversals[0], expected="levels coarse → fine", remedy=remedy)
 
 
@@ -332,7 +349,9 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
         raise OptionError(problem, expected="the same rows in the same order", remedy=remedy)
 
 
-def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
+def as_integer_paths(
+    values: Any, *, name: str = "paths", num_items: int | None = None, may_lack_class: bool = False
+) -> NDArray[np.int64]:
     """As :func:`as_paths`, for integers alone: where ids are those of a tree, of proxies or of other batches."""
     array = to_numpy(values, name=name)
     if array.ndim == 1:
@@ -344,7 +363,7 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype.kind not in "iu":
         remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
         raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
-    refuse_negative(array, name)
+    refuse_negative(array, name, may_lack_class=may_lack_class)
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     ids = np.ascontiguousarray(array, dtype=np.int64)
@@ -423,10 +442,3 @@ def _check_path_shape(shape: tuple[int, ...], name: str, num_items: int | None) 
         raise ShapeError(f"{name} of shape {shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}", remedy=remedy)
     if num_items is not None and shape[0] != num_items:
         raise ShapeError(f"{name} of {shape[0]} rows", expected=f"{num_items} rows, one per item")
-
-
-def _zero_unlabeled(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """Ids with 0 in the rows that have no label."""
-    if unlabeled is None or ids.shape[:1] != unlabeled.shape:
-        return ids
-    return np.where(unlabeled.reshape(-1, *(1,) * (ids.ndim - 1)), 0, ids)

@@ -4,40 +4,32 @@ Functions, commands and recipes derive theirs from the fields of these classes; 
 commands too. The classes of keywords beside them are what type checkers know of ``**options``.
 """
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from .errors import OptionError
-from .options import CheckedFields
+from .options import CheckedFields, Uneven
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
+    from narwhals.typing import IntoDataFrame, IntoSeries
     from numpy.typing import NDArray
 
+ArrayLike: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any]"
+Labels: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoDataFrame | IntoSeries"  # also frames, of text
+Ids: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoSeries | None"
 Counts: TypeAlias = Literal["strict", "official"]
+Choice: TypeAlias = Literal["error", "irrelevant"]
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
 Compat: TypeAlias = Literal["official", "delf", "revisitop"]
 ProtocolName: TypeAlias = Literal[
     "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "ilias", "inshop"
 ]
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
-IndexName: TypeAlias = Literal["hnsw", "ivf"]
 RelevanceName: TypeAlias = Literal["hap", "linear", "gain"]
 RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 Relevance: TypeAlias = "RelevanceName | RelevanceFunction | NDArray[Any] | Sequence[float] | None"
-
-
-@runtime_checkable
-class NeighborSearch(Protocol):
-    """An index of the gallery, as of faiss: row i of its vectors is item i."""
-
-    def search(self, queries: "NDArray[np.float32]", k: int, /) -> Any:
-        """Find (n, k) items for (n, d) queries of unit length."""
-
-
-SearchEngine: TypeAlias = NeighborSearch | Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -61,6 +53,9 @@ class Rules(CheckedFields):
         empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
             HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
         repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
+        unjudged: what a listed name without judgment, or without a path, is: ``"irrelevant"``, of level 0, or an
+            ``"error"``; the convention card says which, and how many there were.
+        negative: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
 
     Raises:
         OptionError: a choice that does not exist.
@@ -78,7 +73,9 @@ class Rules(CheckedFields):
     cut_precision: Literal["reachable", "positives"] = "reachable"
     average_precision: Literal["sum", "trapezoid"] = "sum"
     empty_queries: Literal["skip", "zero"] = "skip"
-    repeats: Literal["error", "irrelevant"] = "error"
+    repeats: Choice = "error"
+    unjudged: Choice = "irrelevant"
+    negative: Choice = "error"
 
     @property
     def counted(self) -> str:
@@ -146,47 +143,22 @@ class Conventions(CheckedFields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixConventions(CheckedFields):
+    """How a metric reads scores and levels (Q, N); :mod:`hiertree.metrics.functional` documents it."""
+
+    valid: "ArrayLike | None" = None
+    ties: Ties = Conventions.ties
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RetrievalConventions(Conventions):
     """The same where queries and items have labels; exclusions are checked with these."""
 
-    counts: Counts | None = field(
-        default=None, metadata={"help": "Whether |Ω^(L)| holds the query; default: as compat says, or else strict."}
-    )
-    query_ids: Any = None
-    gallery_ids: Any = None
+    query_ids: "Ids" = None
+    gallery_ids: "Ids" = None
     junk: Iterable[Iterable[int]] | None = None
-    distractors: Any = None
-
-
-@dataclass(frozen=True)
-class Approximate(CheckedFields):
-    """How to search approximately.
-
-    Attributes:
-        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
-            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
-            the gallery in lists by k-means, of which the nearest are searched, the same each time; or any engine that
-            holds the gallery: an object with ``search(queries, k)`` or a function of these, float32 queries of unit
-            length, that returns (n, k) gallery indices, −1 where it finds fewer, alone or after their scores. The
-            items are ranked by their cosines, computed here.
-        links: of the graph, for each item.
-        breadth: candidates kept while the graph is searched, or more where k is.
-        lists: of the inverted file; 4·√N unless given, and no more than N / 40.
-        probes: lists searched; searching all of them makes the search exact.
-        sample: queries on which recall is measured.
-        seed: of their draw, and of k-means.
-
-    Raises:
-        OptionError: an index that does not exist, or a number below 1.
-    """
-
-    index: IndexName | SearchEngine = "hnsw"
-    links: int = 32
-    breadth: int = 128
-    lists: int | None = None
-    probes: int = 32
-    sample: int = 200
-    seed: int = field(default=0, metadata={"least": 0})
+    uneven: Uneven = "error"
+    separator: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,30 +166,13 @@ class Search(CheckedFields):
     """How the nearest items are searched for; :func:`hiertree.metrics.evaluate` documents it.
 
     Raises:
-        OptionError: a value outside its range, or an option of the exact search beside ``approximate``.
+        OptionError: a value outside its range.
     """
 
     block_size: int | None = field(default=None, metadata={"help": "Queries at once; changes no number."})
-    tile_size: int | None = None
     device: str | None = field(default=None, metadata={"help": "A torch device that multiplies, such as cuda."})
-    precision: Precision | None = field(
-        default=None, metadata={"help": "Precision of the products; default: that of the embeddings."}
-    )
     distributed: bool = False
-    approximate: IndexName | SearchEngine | Approximate | None = field(
-        default=None, metadata={"help": "Search by a faiss index; metrics of a top k only."}
-    )
-    resume: str | os.PathLike[str] | None = field(
-        default=None, metadata={"help": "Folder that keeps finished queries, to go on from when interrupted."}
-    )
     progress: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        exact = self.tile_size, self.device, self.precision, self.distributed or None, self.resume
-        if self.approximate is not None and any(value is not None for value in exact):
-            names = "tile_size=, device=, resume=, precision= or distributed="
-            raise OptionError(f"{names} with approximate=", expected="only one of them")
 
 
 class MetricOptions(TypedDict, total=False):
@@ -231,24 +186,27 @@ class MetricOptions(TypedDict, total=False):
     compat: Compat | Rules | None
 
 
+class MatrixOptions(TypedDict, total=False):
+    """The keywords of :class:`MatrixConventions`."""
+
+    valid: "ArrayLike | None"
+    ties: Ties
+
+
 class RetrievalOptions(MetricOptions, total=False):
     """The keywords of :class:`RetrievalConventions`."""
 
-    counts: Counts | None
-    query_ids: Any
-    gallery_ids: Any
+    query_ids: "Ids"
+    gallery_ids: "Ids"
     junk: Iterable[Iterable[int]] | None
-    distractors: Any
+    uneven: Uneven
+    separator: str | None
 
 
 class SearchOptions(TypedDict, total=False):
     """The keywords of :class:`Search`."""
 
     block_size: int | None
-    tile_size: int | None
     device: str | None
-    precision: Precision | None
     distributed: bool
-    approximate: IndexName | SearchEngine | Approximate | None
-    resume: str | os.PathLike[str] | None
     progress: bool

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
-from types import ModuleType, SimpleNamespace
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
@@ -46,47 +44,29 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
 def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
-        dispatcher: Any = numba.njit(cache=True, **options)(kernel)
+        dispatcher = numba.njit(cache=True, **options)(kernel)
+        _listener.kernels.add(kernel)
     except RuntimeError:  # no folder that numba may write to
         _announce_compilation("for this run: set NUMBA_CACHE_DIR to a writable folder to keep what is compiled")
-        return cast(Kernel, numba.njit(**options)(kernel))
-    if dispatcher is not kernel and numba.version_info.short < (0, 69):  # the kernel itself under NUMBA_DISABLE_JIT
-        dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
-        dispatcher._compilation_chain_init_hook = lambda: None  # ``_load`` does it, where there is something to compile
+        dispatcher = numba.njit(**options)(kernel)
     return cast(Kernel, dispatcher)
 
 
-def _load(cache: Any, signature: Any, target: Any) -> Any:
-    """The machine code on disk for a signature, or None; it and :func:`_compiled` alone name what is private in numba.
+class _CompilationListener:
+    """Announces that kernels are compiled which were not found on disk."""
 
-    It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons; later numbas keep their own.
-    That method first imports all that the compiler knows, and loading then imports numba's implementation of arrays:
-    0.4 s of a first call, while machine code needs only the functions that allocate arrays, and of a module its name.
-    And it fails where a stored signature names a type that was since renamed or moved; here such a cache is emptied.
-    numba calls it with its lock held, so that no other thread loads or compiles while modules are not imported.
-    """
-    from numba.core.runtime.nrt import rtsys
+    def __init__(self) -> None:
+        self.kernels: set[Any] = set()
 
-    rtsys.initialize(target)
-    environment: Any = importlib.import_module("numba.core.environment")
-    machine_code, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
-    try:
-        with cache._guard_against_spurious_io_errors():
-            machine_code = cache._load_overload(signature, target)
-    except (AttributeError, ImportError):
-        cache.flush()
-    finally:
-        environment.importlib = importlib
-    if machine_code is None:
-        _announce_compilation("for this machine; later runs find what is compiled")
-        extensions: Any = importlib.import_module("numba.core.entrypoints")
-        extensions.init_all()  # which are looked for among all packages
-    return machine_code
+    def notify(self, event: Any) -> None:
+        """Take an event of numba."""
+        if event.is_start and event.data["dispatcher"].py_func in self.kernels:
+            _announce_compilation("for this machine; later runs find what is compiled")
 
 
-def _loaded_module(name: str) -> ModuleType:
-    """A module if it is loaded, else one that has its name alone."""
-    return sys.modules.get(name) or ModuleType(name)
+_listener = _CompilationListener()
+event.Listener.register(_CompilationListener)
+event.register("numba:compile", _listener)
 
 
 def _announce_compilation(purpose: str) -> None:

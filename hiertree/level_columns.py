@@ -5,21 +5,29 @@ A node is a whole path from the root; those of a level are numbered from 0 in or
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain, filterfalse
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import EmbeddingError, PathError, ShapeError, some_of
+from .errors import Choices, EmbeddingError, PathError, ShapeError, some_of
+from .io.tables import are_names, is_empty, label_text, plain_cells
+from .options import Uneven
 
 ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
+SEPARATORS = (" > ", ";", "|", "/")  # between the labels of a path in one text
+_NO_RANK = re.compile("[A-Za-z]__")  # of Greengenes and SILVA, where a rank is not known
 UNKNOWN = -1  # the id at each level where a path is not known
 PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
 _SMALL_IDS = 2**31  # whose products with numbers of nodes do not overflow
+_EVEN = {"uneven": get_args(Uneven)[1:]}
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
@@ -28,6 +36,7 @@ class LevelColumns(NamedTuple):
 
     cells: list[NDArray[Any]]  # L arrays of n labels, coarse → fine
     names: tuple[str, ...] | None = None  # of the columns, where a frame gave them
+    row_names: tuple[str, ...] = ()  # columns that name rows, which are left out
 
     def title(self, column: int) -> str:
         """The name of a column in messages."""
@@ -74,13 +83,93 @@ def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
 
 
+def prepared_columns(
+    sides: Mapping[str, LevelColumns], *, drop_names: bool, uneven: Uneven, separator: str | None
+) -> dict[str, LevelColumns]:
+    """The columns, perhaps without those of frames that name rows, and paths and missing ends of rows as asked for."""
+    first, num_columns = next(iter(sides.values())), {len(side.cells) for side in sides.values()}
+    if len(num_columns) > 1:  # refused elsewhere
+        return dict(sides)
+    columns = [list(cells) for cells in zip(*(side.cells for side in sides.values()), strict=True)]
+    named = name_columns(columns) if drop_names and first.names is not None else []
+    names = None if first.names is None else tuple(np.delete(first.names, named).tolist())
+    columns = [cells for column, cells in enumerate(columns) if column not in named]
+    if separator is None and columns and (sign := path_separator(chain.from_iterable(columns[-1]))):
+        warnings.warn(
+            f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
+        )
+    if separator is not None or uneven != "error":
+        joint, names = split_columns(
+            [np.concatenate([*map(_as_objects, cells)]) for cells in columns], names, separator
+        )
+        splits = np.cumsum([len(side.cells[0]) for side in sides.values()])[:-1]
+        columns = [np.split(column, splits) for column in _even_columns(joint, uneven, [*sides])]
+    row_names = tuple(first.names[column] for column in named) if first.names else ()
+    level_names = None if names is None else names[: len(columns)]
+    return {
+        name: LevelColumns([cells[i] for cells in columns], side.names and level_names, row_names)
+        for i, (name, side) in enumerate(sides.items())
+    }
+
+
+def _as_objects(cells: NDArray[Any]) -> NDArray[Any]:
+    objects = np.empty(len(cells), object)
+    objects[:] = plain_cells(cells.tolist())
+    return objects
+
+
+def _even_columns(columns: Sequence[NDArray[Any]], uneven: Uneven, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Columns of labels whose missing ends of rows are repetitions, cut, or unknown; holes are refused."""
+    missing = np.array([[is_empty(label) for label in column] for column in columns], np.bool_).T
+    is_end = np.logical_and.accumulate(missing[:, ::-1], axis=1)[:, ::-1]
+    problem = f"{' and '.join(names)} without a label above another, or without any"
+    refuse_rows(
+        (missing & ~is_end).any(axis=1) | is_end[:, 0], problem, "a label in the first column, and no hole below"
+    )
+    if uneven == "error":
+        return list(columns)
+    if uneven == "truncate":
+        return list(columns[: int((~is_end).sum(axis=1).min())])
+    even = [columns[0]]
+    for column, ends in zip(columns[1:], is_end.T[1:], strict=True):
+        even.append(np.where(ends, even[-1] if uneven == "pad" else UNKNOWN, column))
+    return even
+
+
+def name_columns(columns: Sequence[Sequence[Any]]) -> list[int]:
+    """Which columns of queries and perhaps a gallery name their rows; at least one other is left.
+
+    ``columns`` are the cells of each side, column by column. A last column whose values both sides share is one of
+    classes, even if each side has one row of every class.
+    """
+    named = [
+        column
+        for column, cells in enumerate(columns)
+        if all(map(are_names, cells)) and not (column == len(columns) - 1 and are_shared(cells))
+    ]
+    return named[:1] if len(named) == len(columns) > 1 else named[: len(columns) - 1]
+
+
+def are_shared(cells: Sequence[Collection[Any]]) -> bool:
+    """Whether a value of one side is also one of another."""
+    return len(set().union(*cells)) < sum(map(len, cells))
+
+
+def roles_of(level_names: Sequence[str], row_names: Sequence[str]) -> str:
+    """What columns are read as, in words.
+
+    >>> roles_of(["kind", "type"], ["file"])
+    'levels kind → type, names file'
+    """
+    return f"levels {' → '.join(level_names)}{', names ' if row_names else ''}{', '.join(row_names)}"
+
+
 def number_labels(
-    sides: Mapping[str, LevelColumns], *, unlabeled: Mapping[str, NDArray[np.bool_]] | None = None
+    sides: Mapping[str, LevelColumns],
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames, NDArray[np.int64]]:
     """Integer paths (n, L) of all sides, in one numbering, what the ids stand for, and a number for each label.
 
-    ``unlabeled`` says which items of a side have no label, whatever their cells hold; their ids are 0. The number −1 is
-    the id of an unknown label, too.
+    The number −1 is the id of an unknown label, too.
 
     Raises:
         ShapeError: sides of different numbers of levels.
@@ -93,19 +182,19 @@ def number_labels(
         if len(side.cells) != len(first.cells):
             problem = f"{name} of {len(side.cells)} levels"
             raise ShapeError(problem, expected=f"those of {first_name}, {len(first.cells)}")
-    labeled_rows = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
-    labeled_rows.update({name: ~rows for name, rows in (unlabeled or {}).items()})
-    splits = np.cumsum([int(rows.sum()) for rows in labeled_rows.values()])
+    splits = np.cumsum([len(side.cells[0]) for side in sides.values()])
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
-        cells = [_labels(name, side, column, labeled_rows[name]) for name, side in sides.items()]
         try:
-            label_numbers, labels = pd.factorize(np.concatenate(cells))
+            cells = [_labels(name, side, column) for name, side in sides.items()]
+            label_numbers, labels = _factorize(np.concatenate(cells))
         except TypeError as error:
             raise PathError(
                 f"{first.title(column)}: {error}", expected="text, numbers or other hashable labels"
             ) from None
-        _check_same_type(sides, column, [{isinstance(label, str) for label in set(part.tolist())} for part in cells])
+        _check_same_type(
+            sides, column, [{isinstance(label, str) for label in set(part.tolist()) - {UNKNOWN}} for part in cells]
+        )
         width = max(len(labels), 1)
         parents, pairs = pd.factorize(parents * width + label_numbers)
         is_unknown = (labels == UNKNOWN)[label_numbers]
@@ -113,11 +202,22 @@ def number_labels(
         classes.append(tuple(labels[pairs % width].tolist()))  # of each node
         columns.append(np.where(is_unknown, UNKNOWN, label_numbers))
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
-    paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in labeled_rows.items()}
-    for (name, rows), ids in zip(labeled_rows.items(), numbered, strict=True):
+    paths = dict(zip(sides, numbered, strict=True))
+    for name, ids in paths.items():
         refuse_negative(ids, name)
-        paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
+
+
+def _factorize(cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """A number for each label, and the labels; the spellings of a text that Unicode knows are one."""
+    import pandas as pd
+
+    numbers, labels = pd.factorize(cells)
+    if all(label.isascii() for label in labels if isinstance(label, str)):
+        return numbers, labels
+    spelled = [label_text(label) if isinstance(label, str) else label for label in labels.tolist()]
+    merged, distinct = pd.factorize(np.array(spelled, object))
+    return merged[numbers], distinct
 
 
 def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | None:
@@ -166,35 +266,30 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
     return matched
 
 
-def _labels(name: str, side: LevelColumns, column: int, labeled_rows: NDArray[np.bool_]) -> NDArray[Any]:
+def _labels(name: str, side: LevelColumns, column: int) -> NDArray[Any]:
     """A side's labels of one level as objects; refuses rows without one."""
     import pandas as pd
 
     cells = side.cells[column]
-    texts = cells.dtype.kind in "OUST"
-    missing = pd.isna(cells) | (
-        np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
-    )
-    refuse_rows(
-        missing & labeled_rows,
-        f"{name} without a label in {side.title(column)}",
-        "a label in every row, or ids with −1 for an unknown rest",
-    )
+    numbers, labels = pd.factorize(cells)
+    problem = f"{name} without a label in {side.title(column)}"
+    missing = np.array([*map(is_empty, labels.tolist()), True])[numbers]  # a number of −1 is the last
+    refuse_rows(missing, problem, "a label in every row, or ids with −1 for an unknown rest", choose=_EVEN)
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
-        ids = np.where(labeled_rows, cells, 0).astype(np.float64)
+        ids = cells.astype(np.float64)
         exact = 2.0 ** min(np.finfo(cells.dtype).nmant + 1, 53)  # beyond it the type rounds ids
         cells = ids.astype(np.int64) if ((np.abs(ids) < exact) & (ids == np.floor(ids))).all() else cells
     if cells.dtype.kind not in _LABELS:
         problem, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
         raise PathError(f"{problem} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
-        refuse_rows((cells < UNKNOWN) & labeled_rows, f"{name} holds negative ids in {side.title(column)}", PATH_IDS)
+        refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {side.title(column)}", PATH_IDS)
     if cells.dtype.kind == "O" and all(
-        any(isinstance(cell, kind) for cell in cells[labeled_rows]) for kind in (str, Number)
+        any(isinstance(cell, kind) and cell != UNKNOWN for cell in cells) for kind in (str, Number)
     ):
         problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
         raise PathError(f"{problem} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
-    return cells[labeled_rows].astype(object)
+    return cells.astype(object)
 
 
 def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
@@ -218,12 +313,12 @@ def path_nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack(columns, axis=1)
 
 
-def refuse_negative(paths: NDArray[Any], name: str) -> None:
-    """Refuse paths (n, L) that are negative, but for the −1 of an unknown rest."""
+def refuse_negative(paths: NDArray[Any], name: str, *, may_lack_class: bool = False) -> None:
+    """Refuse paths (n, L) that are negative, but for the −1 of an unknown rest, or of the whole path on request."""
     if paths.size and paths.min() < 0:
         is_rest = np.maximum.accumulate(paths < 0, axis=1)
         is_bad = (paths < UNKNOWN) | (is_rest & (paths >= 0))
-        refuse_rows(is_bad.any(axis=1) | is_rest[:, 0], f"{name} holds negative ids", PATH_IDS)
+        refuse_rows(is_bad.any(axis=1) | (is_rest[:, 0] & (not may_lack_class)), f"{name} holds negative ids", PATH_IDS)
 
 
 def refuse_rows(
@@ -232,9 +327,60 @@ def refuse_rows(
     expected: str,
     kind: type[EmbeddingError | PathError] = PathError,
     numbers: NDArray[np.int64] | None = None,
+    choose: Choices | None = None,
 ) -> None:
     """Refuse marked rows; messages give their numbers, by default their positions."""
     rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
     if len(rows):
         problem = f"{problem} ({len(rows)} rows: {some_of(rows.tolist())})"
-        raise kind(problem, expected=expected, remedy="correct or remove these rows")
+        raise kind(problem, expected=expected, remedy="correct or remove these rows", choose=choose)
+
+
+def split_path(label: Any, separator: str | None) -> list[Any]:
+    """The labels that a path is written of, coarse → fine, without empty ones at its ends; "g__" is an unknown genus.
+
+    >>> split_path("k__Bacteria; p__Firmicutes; c__", ";")
+    ['k__Bacteria', 'p__Firmicutes']
+    """
+    if separator is None or not isinstance(label, str):
+        return [label]
+    labels = ["" if _NO_RANK.fullmatch(text) else text for text in map(str.strip, label.split(separator))]
+    named = [place for place, text in enumerate(labels) if text]
+    return labels[named[0] : named[-1] + 1] if named else [""]
+
+
+def path_separator(labels: Iterable[Any]) -> str | None:
+    """The separator in all of the labels, as in paths that are written in one cell; None if there is none."""
+    signs: Sequence[str] = SEPARATORS
+    label = ""
+    for label in filterfalse(is_empty, labels):
+        signs = [sign for sign in signs if sign in str(label)]
+        if not signs:
+            return None
+    return signs[0] if label else None
+
+
+def split_columns(
+    columns: Sequence[Any], names: Sequence[str] | None, separator: str | None
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    """Columns of labels and their names, the last column divided where its labels are paths.
+
+    Shorter paths have empty labels at their ends. The new columns are called ``category_1``, ``category_2`` …
+    """
+    import pandas as pd
+
+    if separator is None:
+        return list(columns), None if names is None else tuple(names)
+    numbers, labels = pd.factorize(np.asarray(columns[-1], object))
+    paths = [split_path(label, separator) for label in labels.tolist()]
+    depth = max(map(len, paths), default=1)
+    levels = [
+        np.array([*(path[level] if level < len(path) else "" for path in paths), ""], object) for level in range(depth)
+    ]
+    level_names = None if names is None else (*names[:-1], *split_names(names[-1], depth))
+    return [*columns[:-1], *(level[numbers] for level in levels)], level_names
+
+
+def split_names(name: str, depth: int) -> tuple[str, ...]:
+    """Names of the levels in one column of paths."""
+    return tuple(f"{name}_{level}" for level in range(1, depth + 1))

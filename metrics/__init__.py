@@ -4,12 +4,10 @@
 * :func:`evaluate_scores`: a (Q, N) score matrix and its levels.
 * :func:`evaluate_codes`: binary codes, by Hamming distance.
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
-* :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
 * :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
-* :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
-  :class:`RetrievalCallback` for Lightning, :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
+* :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do.
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
@@ -35,12 +33,11 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import Approximate, Compat, ProtocolName, Rules
+from hiertree.evaluation_options import Compat, ProtocolName, Rules
 
 from . import statistics
 from .conventions import Convention
@@ -51,14 +48,24 @@ from .evaluation.scores import evaluate_scores, revisitop_levels
 from .functional import (
     PrecisionRecall,
     asi,
+    average_hierarchical_precision,
     average_precision,
+    average_precision_at_k,
+    average_precision_of_level,
+    first_error,
     h_ap,
+    hierarchical_distance_at_k,
+    hierarchical_precision_at_k,
     hierarchical_precision_recall,
+    hops,
     map_at_k,
     map_at_r,
+    mistake_severity,
     ndcg,
     precision_at_k,
+    r_precision,
     recall_at_k,
+    reciprocal_rank,
     true_recall_at_k,
 )
 from .result import Evaluation
@@ -67,37 +74,42 @@ from .trec_reading import read_trec_qrels, read_trec_run
 from .trec_writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
-    from .interop.accuracy_calculator import HierarchicalAccuracyCalculator
-    from .interop.retrieval_callback import RetrievalCallback
-    from .interop.retrieval_metric import RetrievalMetric
+    from .retrieval_metric import RetrievalMetric
 
 __all__ = [
-    "Approximate",
     "Compat",
     "Convention",
     "Evaluation",
-    "HierarchicalAccuracyCalculator",
     "PrecisionRecall",
     "ProtocolName",
-    "RetrievalCallback",
     "RetrievalMetric",
     "Rules",
     "asi",
+    "average_hierarchical_precision",
     "average_precision",
+    "average_precision_at_k",
+    "average_precision_of_level",
     "evaluate",
     "evaluate_codes",
     "evaluate_ranking",
     "evaluate_scores",
+    "first_error",
     "h_ap",
+    "hierarchical_distance_at_k",
+    "hierarchical_precision_at_k",
     "hierarchical_precision_recall",
+    "hops",
     "map_at_k",
     "map_at_r",
+    "mistake_severity",
     "ndcg",
     "overall",
     "precision_at_k",
+    "r_precision",
     "read_trec_qrels",
     "read_trec_run",
     "recall_at_k",
+    "reciprocal_rank",
     "revisitop_levels",
     "statistics",
     "true_recall_at_k",
@@ -106,20 +118,20 @@ __all__ = [
 ]
 
 
-_IN_LOOPS: dict[str, tuple[str, ...]] = {
-    "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning", "faiss"),
-    "RetrievalCallback": ("retrieval_callback", "lightning"),
-    "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
-}
-for _name, (_, *_libraries) in _IN_LOOPS.items():  # "import *" loads every name of __all__
-    if not all(map(find_spec, (*_libraries, "torch"))):
-        __all__.remove(_name)
+if not all(map(find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
+    __all__.remove("RetrievalMetric")
 
 
-def __getattr__(name: str) -> Any:
-    """Load the classes for other libraries, and these libraries, on first access."""
-    if name not in _IN_LOOPS:
+def __getattr__(name: str) -> object:
+    """Load the class for torchmetrics, and that library, on first access."""
+    if name != "RetrievalMetric":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, *libraries = _IN_LOOPS[name]
-    require_package(*libraries, "torch", extra="interop")
-    return getattr(import_module(f".interop.{module}", __name__), name)
+    require_package("torchmetrics", "torch", extra="interop")
+    from . import retrieval_metric
+
+    return retrieval_metric.RetrievalMetric
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

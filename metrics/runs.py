@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
+from hiertree.evaluation_options import Choice
 from hiertree.io.reading import read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
 
 from .trec_reading import (
     QRELS,
     RUN,
-    NegativeQrels,
-    Repeats,
     Side,
     Triples,
     checked_qrels,
@@ -29,7 +28,20 @@ from .trec_reading import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoDataFrame
     from numpy.typing import NDArray
+
+    from hiertree.evaluation_options import ArrayLike
+
+Run: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | ArrayLike | IntoDataFrame | Iterator[Any] | _RanxObject"
+Judgments: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | IntoDataFrame | Iterable[Any] | _RanxObject"
+
+
+class _RanxObject(Protocol):
+    """A Run or Qrels of ranx."""
+
+    def to_dict(self) -> Any: ...
+
 
 _RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
@@ -41,7 +53,7 @@ _RUN_COLUMNS = {
 }
 
 
-def as_run(run: Any, *, higher_is_better: bool = True, repeats: Repeats = "error") -> Triples:
+def as_run(run: Any, *, higher_is_better: bool = True, repeats: Choice = "error") -> Triples:
     """Check a run in any form; equal scores are ties, and the places of a list become scores that fall by one.
 
     Unless ``higher_is_better``, the scores are distances; so are those of a column that is called so.
@@ -56,7 +68,7 @@ def as_run(run: Any, *, higher_is_better: bool = True, repeats: Repeats = "error
     return checked_run(triples, repeats=repeats)
 
 
-def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
+def as_qrels(qrels: Any, *, negative: Choice = "error") -> Triples:
     """Check judgments in any form; those below 0 are an error, or irrelevant."""
     return checked_qrels(_triples(qrels, QRELS), negative=negative)
 

@@ -16,12 +16,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
+from hiertree.evaluation_options import Choice
 from hiertree.io.reading import not_utf8, reading_file
 from hiertree.io.tables import LONGEST_LINE, is_missing
 from hiertree.options import check_choice
@@ -29,9 +30,6 @@ from hiertree.options import check_choice
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-NegativeQrels = Literal["error", "irrelevant"]
-Repeats = Literal["error", "irrelevant"]
 
 
 class Side(NamedTuple):
@@ -101,7 +99,7 @@ class Triples(NamedTuple):
         return pairs
 
 
-def checked_run(run: Triples, *, repeats: Repeats = "error") -> Triples:
+def checked_run(run: Triples, *, repeats: Choice = "error") -> Triples:
     """Refuse missing names and NaN scores; an item listed twice is an error, or its later place an irrelevant item."""
     _check_names(run)
     run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
@@ -119,15 +117,15 @@ def checked_run(run: Triples, *, repeats: Repeats = "error") -> Triples:
     return run._replace(items=[*run.items, *strangers], item=item)
 
 
-def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
+def checked_qrels(qrels: Triples, *, negative: Choice = "error") -> Triples:
     """Refuse judgments that are not levels, and items judged twice; those below 0 may be irrelevant."""
-    check_choice("negative_qrels", negative, NegativeQrels)
+    check_choice("negative", negative, Choice)
     _check_names(qrels)
     is_integral = qrels.value == np.floor(qrels.value)
     if negative == "irrelevant":
         qrels = qrels._replace(value=np.where(is_integral, qrels.value.clip(min=0), qrels.value))
     else:
-        advice = "pass negative_qrels='irrelevant' (--negative-qrels irrelevant) to count it at level 0"
+        advice = "pass compat=Rules(negative='irrelevant') (--negative-qrels irrelevant) to count it at level 0"
         is_negative = is_integral & (qrels.value < 0)
         qrels.refuse(is_negative, "level {:g}", expected="an integer from 0, irrelevant", kind=PathError, remedy=advice)
     level = qrels.value
@@ -190,9 +188,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     return _nested(checked_run(read_triples(Path(path), RUN)), float)
 
 
-def read_trec_qrels(
-    path: str | os.PathLike[str], *, negative_qrels: NegativeQrels = "error"
-) -> dict[str, dict[str, int]]:
+def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "error") -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
     Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in ``.gz`` is decompressed.

@@ -13,7 +13,6 @@ GROUPS = {
     "damages": ("tests/pipelines/cli/test_damaged_files.py",),
     "extras": ("scripts/try_extras.py", "--shared", "base", "download", "plots", "search", "arrow", "labels"),
     "figures": ("tests/package/test_losses_page.py",),
-    "jobs": ("tests/pipelines/comparison",),
     "labels": ("tests/pipelines/labels",),
     "lowest": ("scripts/try_lowest.py",),
     "peers": ("tests/metrics/test_runs.py", "tests/package/test_docs_examples.py"),

@@ -28,7 +28,7 @@ from hiertree.pipelines.labels.review.actions import (
     SetAbove,
     SetKind,
 )
-from hiertree.pipelines.labels.review.history import ClusterAction, LabelAction
+from hiertree.pipelines.labels.review.log_file import ClusterAction, LabelAction
 from hiertree.pipelines.labels.review.serving import open_review, served
 
 WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"

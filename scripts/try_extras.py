@@ -25,7 +25,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 MOST_MEGABYTES = {"base": 500}
 
-_EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
+_EVALUATE = "import numpy as np; from hiertree.metrics import evaluate; x = np.eye(9)[:, :4] + 1"
 _TOWER = (
     '--set model.backbone=transformers:dinov2 --set model.backbone_options={"hidden_size":8,"num_hidden_layers":1,'
     '"num_attention_heads":2} --set model.mean=[0.5,0.5,0.5] --set model.std=[0.5,0.5,0.5]'
@@ -51,13 +51,6 @@ file = Download(url=f"http://127.0.0.1:{server.server_port}/landmarks.csv", md5=
 ht.datasets.download(replace(ht.datasets.describe("omniglot"), downloads=(file,)), pathlib.Path("fetched"))
 assert pathlib.Path("fetched/landmarks.csv").is_file()
 """
-_CALCULATOR = """
-import torch
-from hiertree.metrics import HierarchicalAccuracyCalculator
-labels = torch.arange(9)[:, None] // 3
-found = HierarchicalAccuracyCalculator(["H-AP", "R@1"]).get_accuracy(torch.eye(9)[:, :4] + 1, labels)
-assert 0 < found["H-AP"] <= 1
-"""
 _HUGGING_FACE = """
 import datasets, hiertree as ht, numpy as np
 from PIL import Image
@@ -70,24 +63,11 @@ _SENTENCES = """
 from sentence_transformers import SentenceTransformer, models
 SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]).save("bag-of-words")
 """
-_SLURM = """
-from pathlib import Path
-from hiertree.errors import MissingPackageError, MissingResourceError
-from hiertree.pipelines.comparison.cluster_jobs import slurm_executor
-try:
-    slurm_executor(Path("jobs"), {})
-except MissingPackageError:
-    raise
-except MissingResourceError:
-    pass  # submitit is here, a cluster is not
-"""
 # Extras whose programs need those of another: labels to encode, a run to export.
 NEEDS = {
     "clip": "labels",
-    "dumps": "labels",
     "export": "train",
     "sentences": "labels",
-    "slurm": "train",
     "transformers": "train",
 }
 # What works with each extra.
@@ -111,23 +91,19 @@ USED = {
     ),
     "clip": ("from hiertree.pipelines.networks.clip import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
-    "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
     ),
-    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
+    "search": ("import faiss",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
     "interop": (
-        "from hiertree.metrics import RetrievalCallback, RetrievalMetric; RetrievalMetric('H-AP')",
-        _CALCULATOR,
+        "from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')",
         "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
         _HUGGING_FACE,
-        _command("audit e.npz"),
     ),
     "sentences": (_SENTENCES, _command(f"{_BUILD} --encoder sentence-transformers --sentence-model ./bag-of-words")),
-    "slurm": (_SLURM,),
     "train": (
         _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
         "import hiertree as ht; ht.load_model('run')",
@@ -143,18 +119,12 @@ REFUSED = {
         _command("evaluate absent.npz --per-query q.parquet"),
     ),
     "download": (_DOWNLOAD,),
-    "interop": (
-        "from hiertree.metrics import RetrievalMetric",
-        "from hiertree.metrics import HierarchicalAccuracyCalculator",
-        _command("audit e.npz"),
-    ),
+    "interop": ("from hiertree.metrics import RetrievalMetric",),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
-    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
-    "slurm": (_command("compare synthetic-happier synthetic-smooth-ap --out compared --launcher slurm"),),
     "train": (
         _command("train synthetic-happier --out run"),
         _command("embed sop-happier photos --out embedded"),

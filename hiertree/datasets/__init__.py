@@ -10,10 +10,14 @@ Every loader returns an :class:`ImageDataset`. Options of a single benchmark are
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import OptionError
 from ..io.files import AnyPath
 from .archives import load_archives
 from .benchmarks import (
+    load_aircraft,
+    load_better_mistakes,
     load_cars,
     load_cifar,
     load_cub,
@@ -40,7 +44,7 @@ from .description import Benchmark, Counts, Download, Verify
 from .huggingface import from_huggingface, load_huggingface
 from .image_dataset import ImageDataset, statistics
 from .readers.images import ImageSource
-from .registry import CARDS, SplitReport, card_of, check, load_benchmark
+from .registry import CARDS, SplitReport, card_of, check, load_benchmark, place_above
 from .resumable_download import download
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
@@ -60,7 +64,9 @@ __all__ = [
     "download",
     "from_huggingface",
     "load",
+    "load_aircraft",
     "load_archives",
+    "load_better_mistakes",
     "load_cars",
     "load_cifar",
     "load_cub",
@@ -84,12 +90,18 @@ __all__ = [
     "load_table",
     "load_vehicleid",
     "load_vggface2",
+    "place_above",
     "statistics",
 ]
 
 
 def load(
-    name: str, root: AnyPath | None = None, split: str | None = "train", *, verify: Verify = "published"
+    name: str,
+    root: AnyPath | None = None,
+    split: str | None = "train",
+    *,
+    verify: Verify = "published",
+    above: Any = None,
 ) -> ImageDataset:
     """Load one split of a named benchmark with its loader's defaults.
 
@@ -99,11 +111,15 @@ def load(
         split: "train", "test", or another of the benchmark's splits; for "folder" also None, all images.
         verify: "published" compares the sizes with the published ones; "structure" does not, so that a part of a
             benchmark can be read.
+        above: what is above the finest classes, as :func:`place_above` takes it: a table, a networkx graph, or the name
+            of a ready tree, "order-family" of "cub" and "type" of "cars".
 
     Raises:
         OptionError: an unknown name, no root for a benchmark, or a root for drawn images.
         HiertreeError: as the benchmark's own loader.
     """
+    if above is not None:
+        return place_above(load(name, root, split, verify=verify), above)
     if name == "synthetic":
         if root is not None:
             raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, since its images are drawn")

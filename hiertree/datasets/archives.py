@@ -1,29 +1,149 @@
-"""Archives of WebDataset: ``.tar`` files of images, with members beside each image that hold its labels."""
+"""Images in ``.tar`` archives, read at the offsets that an index lists: nothing is unpacked.
+
+The index is stored beside the archives in ``.hiertree-index.npz``, and made again when one of them has changed. Of
+archives of WebDataset, the members beside each image hold its labels.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import math
 import os
 import re
+import tarfile
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from itertools import compress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ImageError, OptionError, TableError, some_of
-from ..io.files import AnyPath
-from ..io.reading import reading_file
+from ..errors import HiertreeError, ImageError, OptionError, TableError, some_of
+from ..io.files import AnyPath, replacing
+from ..io.progress import track
+from ..io.reading import reading_arrays, reading_file
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .readers.images import IMAGE_SUFFIXES
-from .readers.tar_images import TarImages, tar_index
+from .readers.images import IMAGE_SUFFIXES, NamedImages, decode
 from .splits import SPLIT_NAMES, names_of_split, split_to_measure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL import Image
 
 CLASS = "cls"  # the member of a sample that holds its class
 MOST_ARCHIVES = 100_000
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_log = logging.getLogger(__name__)
+INDEX = ".hiertree-index.npz"
+_HIDDEN = re.compile(r"(?:^|/)\.[^/]")  # macOS adds ._0001.jpg to an archive with 0001.jpg
+
+
+class TarIndex(NamedTuple):
+    """Where all files of a folder of archives are, sorted by name; stamps hold name, size and time of every archive."""
+
+    stamps: NDArray[np.str_]
+    names: NDArray[np.bytes_]
+    archives: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def rows(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The row of each name; −1 if it is not in the index."""
+        keys = np.array([name.encode("utf-8", "surrogateescape") for name in names] or [b""], dtype=np.bytes_)
+        if not len(self.names):
+            return np.full(len(names), -1)
+        rows = np.minimum(np.searchsorted(self.names, keys), len(self.names) - 1)
+        return np.where(self.names[rows] == keys, rows, -1)[: len(names)]
+
+
+class TarImages(NamedImages):
+    """Images inside the archives of a folder; an ImageError names one that is in none of them."""
+
+    def __init__(
+        self, folder: Path, index: TarIndex, names: Sequence[str], *, rows: NDArray[np.int64] | None = None
+    ) -> None:
+        """``rows`` of the index hold the images; ``names`` override their names in the archives."""
+        rows = index.rows(names) if rows is None else rows
+        missing_rows = np.flatnonzero(rows < 0)
+        if len(missing_rows):
+            examples = ", ".join(names[row] for row in missing_rows[:3].tolist())
+            raise ImageError(
+                f"{len(missing_rows)} of {len(names)} images are in no archive of {folder} ({examples})",
+                expected="all archives of this part",
+                remedy="download the missing ones; they are numbered without gaps",
+            )
+        super().__init__(names)
+        self.root = folder
+        self._stamps: list[str] = index.stamps.tolist()
+        self._archives = [stamp.split("/")[0] for stamp in self._stamps]
+        self._archive_of, self._offsets, self._sizes = index.archives[rows], index.offsets[rows], index.sizes[rows]
+
+    def __getitem__(self, index: int) -> Image.Image:
+        archive = self.root / self._archives[self._archive_of[index]]
+        with reading_file(archive, expected="the archive", kind=ImageError), archive.open("rb") as file:
+            file.seek(int(self._offsets[index]))
+            encoded = file.read(int(self._sizes[index]))
+        return decode(io.BytesIO(encoded), name=self.name(index))
+
+    def stamp(self, index: int) -> str:
+        """See :func:`hiertree.datasets.readers.images.stamp_of`."""
+        archive = self._stamps[self._archive_of[index]]
+        return f"{self.root.absolute()} {archive} {self._offsets[index]} {self._sizes[index]}"
+
+
+def tar_index(folder: Path, archives: Sequence[Path]) -> TarIndex:
+    """The index of archives in a folder, read if it is up to date, else made now."""
+    stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
+    cached_index = _read_index(folder / INDEX)
+    if cached_index is not None and np.array_equal(cached_index.stamps, stamps):
+        return cached_index
+    new_index = _build_index(archives, stamps)
+    try:
+        with replacing(folder / INDEX) as temporary:
+            np.savez(temporary, **new_index._asdict())
+    except OSError as error:
+        _log.warning("the index of %s cannot be stored (%s)", folder, error)
+    return new_index
+
+
+def _read_index(path: Path) -> TarIndex | None:
+    try:
+        with reading_arrays(path, expected="an index") as file:
+            return TarIndex(*(file[name] for name in TarIndex._fields))
+    except HiertreeError:
+        return None  # it is made again
+
+
+def _build_index(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
+    names: list[bytes] = []
+    extents: list[tuple[int, int, int]] = []  # archive, offset and size of each member
+    for archive, path in enumerate(track(archives, description="indexing archives")):
+        for name, offset, size in _members(path):
+            names.append(name.encode("utf-8", "surrogateescape"))
+            extents.append((archive, offset, size))
+    packed: Any = np.array(names or [b""], dtype=np.bytes_)[: len(names)]
+    order = np.argsort(packed, kind="stable")
+    archive_of, offsets, sizes = np.array(extents, np.int64).reshape(-1, 3)[order].T
+    return TarIndex(stamps, packed[order], archive_of.astype(np.int32), offsets, sizes)
+
+
+def _members(path: Path) -> list[tuple[str, int, int]]:
+    """Name, offset and size of every regular file that is not hidden."""
+    with (
+        reading_file(path, expected="a complete tar archive", remedy="get it again", kind=ImageError),
+        tarfile.open(path, "r:") as archive,
+        path.open("rb") as file,
+    ):
+        names = ((member, member.name.removeprefix("./")) for member in archive if member.isreg())
+        members = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
+        file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
+        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
+        return members
 
 
 def load_archives(root: AnyPath, split: str | None = None, *, levels: Sequence[str] = (CLASS,)) -> ImageDataset:
@@ -49,8 +169,8 @@ def load_archives(root: AnyPath, split: str | None = None, *, levels: Sequence[s
     if not archives:
         raise ImageError(f"{root} without archives{f' of {split}' if split else ''}", expected=".tar files")
     order = list(SPLIT_NAMES)
-    place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
-    earlier_archives = filter(None, (named_archives(root, name) for name in order[:place]))
+    rank = next((rank for rank, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
+    earlier_archives = filter(None, (named_archives(root, name) for name in order[:rank]))
     return LabeledArchives(archives).dataset(levels, split, map(LabeledArchives, earlier_archives))
 
 
@@ -64,31 +184,29 @@ class LabeledArchives:
         self._archives, self._index = archives, tar_index(folder, archives)
         self._order = np.lexsort((self._index.offsets, self._index.archives))
         names = [self._index.names[row].decode("utf-8", "surrogateescape") for row in self._order]
-        places = [place for place, name in enumerate(names) if name.lower().endswith(IMAGE_SUFFIXES)]
-        if not places:
+        is_image = [name.lower().endswith(IMAGE_SUFFIXES) for name in names]
+        rows = self._order[is_image]
+        if not len(rows):
             expected = f"files in {', '.join(IMAGE_SUFFIXES)}"
             raise ImageError(f"{some_of(archives, 2)} without images", expected=expected)
-        rows = self._order[places]
-        files = [archives[number].name for number in self._index.archives[rows].tolist()]
-        image_names = [f"{file}/{names[place]}" for file, place in zip(files, places, strict=True)]
+        files = [archives[archive].name for archive in self._index.archives[rows].tolist()]
+        image_names = [f"{file}/{name}" for file, name in zip(files, compress(names, is_image), strict=True)]
         self.images = TarImages(folder, self._index, image_names, rows=rows)
-        self.members = {suffix: self._contents(names, suffix) for suffix in (CLASS, "json") if with_labels}
-        stems = {stem for contents in self.members.values() for stem in contents}
+        self.members = {suffix: self._label_members(names, suffix) for suffix in (CLASS, "json") if with_labels}
+        stems = {stem for members in self.members.values() for stem in members}
         self.samples = [_sample(name, stems) for name in image_names] if with_labels else []
 
-    def _contents(self, names: Sequence[str], suffix: str) -> dict[str, bytes]:
-        """The contents of all members of one kind, by their names without its suffix."""
-        contents, index = {}, self._index
-        has_suffix = np.array([name.endswith(f".{suffix}") for name in names])
-        for number, path in enumerate(self._archives):
-            places = np.flatnonzero(has_suffix & (index.archives[self._order] == number)).tolist()
+    def _label_members(self, names: Sequence[str], suffix: str) -> dict[str, bytes]:
+        """The bytes of all members of one kind, by their names without its suffix."""
+        members, index = {}, self._index
+        of_kind = [pair for pair in zip(self._order, names, strict=True) if pair[1].endswith(f".{suffix}")]
+        for archive, path in enumerate(self._archives):
             with reading_file(path, expected="the archive", kind=ImageError), path.open("rb") as file:
-                for place in places:
-                    row = self._order[place]
-                    file.seek(int(index.offsets[row]))
-                    content = file.read(int(index.sizes[row]))
-                    contents[f"{path.name}/{names[place].removesuffix(f'.{suffix}')}"] = content
-        return contents
+                for row, name in of_kind:
+                    if index.archives[row] == archive:
+                        file.seek(int(index.offsets[row]))
+                        members[f"{path.name}/{name.removesuffix(f'.{suffix}')}"] = file.read(int(index.sizes[row]))
+        return members
 
     def labels(self, sample: str, levels: Sequence[str]) -> tuple[str, ...]:
         """The labels of a sample, coarse → fine."""
@@ -107,23 +225,18 @@ class LabeledArchives:
             raise TableError(problem, expected=expected) from error
 
     def dataset(
-        self, levels: Sequence[str], split: str | None, earlier_parts: Iterable[LabeledArchives] = ()
+        self, levels: Sequence[str], split: str | None, earlier_archives: Iterable[LabeledArchives] = ()
     ) -> ImageDataset:
-        """The images with the labels of their samples; the classes of ``earlier_parts`` are numbered before theirs."""
+        """The images with the labels of their samples; classes of ``earlier_archives`` are numbered before theirs."""
         numbered: dict[tuple[str, ...], None] = {}
-        for part in earlier_parts:
-            for sample in part.samples:
+        for archives in earlier_archives:
+            for sample in archives.samples:
                 with suppress(TableError):  # one without labels, which reading that split reports
-                    numbered[part.labels(sample, levels)] = None
+                    numbered[archives.labels(sample, levels)] = None
         rows = [*numbered, *(self.labels(sample, levels) for sample in self.samples)]
-        places = [*map("/".join, numbered), *map(self.images.name, range(len(self.images)))]
-        labeling = label_paths(
-            [list(column) for column in zip(*rows, strict=True)],
-            level_names=levels,
-            leaf="path",
-            where=places.__getitem__,
-            earlier_rows=len(numbered),
-        )
+        row_names = [*map("/".join, numbered), *map(self.images.name, range(len(self.images)))]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        labeling = label_paths(columns, levels, row_names.__getitem__, len(numbered), leaf="path")
         name = self.images.root.name
         return ImageDataset(name=name, split=split or "all", images=self.images, **labeling._asdict())
 
@@ -148,19 +261,20 @@ def named_archives(source: AnyPath, split: str | None = None) -> list[Path]:
         if folder is not None:
             return named_archives(folder)
         archives = sorted(path.glob("[!.]*.tar"))
-        of_split = {
-            part: next(filter(None, ([file for file in archives if file.name.startswith(name)] for name in names)), [])
-            for part, names in {**SPLIT_NAMES, **({} if split is None else {split: names_of_split(split)})}.items()
-        }
-        split_name = split or split_to_measure([part for part, files in of_split.items() if files])
-        return archives if split_name is None else of_split[split_name]
+
+        def of_split(split: str) -> list[Path]:
+            prefixed = ([file for file in archives if file.name.startswith(name)] for name in names_of_split(split))
+            return next(filter(None, prefixed), [])
+
+        split_name = split or split_to_measure(list(filter(of_split, SPLIT_NAMES)))
+        return archives if split_name is None else of_split(split_name)
     if not source.endswith(".tar"):
         return []
     if not path.exists() and any(sign in source for sign in "*?["):
         return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    number = math.prod(max(int(last) - int(first) + 1, 0) for first, last in _RANGE.findall(source))
-    if number > MOST_ARCHIVES:
-        raise ImageError(f"{source} stands for {number} archives", expected=f"at most {MOST_ARCHIVES}")
+    count = math.prod(max(int(last) - int(first) + 1, 0) for first, last in _RANGE.findall(source))
+    if count > MOST_ARCHIVES:
+        raise ImageError(f"{source} stands for {count} archives", expected=f"at most {MOST_ARCHIVES}")
     archives = [Path(name) for name in _expanded(source)]
     missing = [archive for archive in archives if not archive.is_file()]
     if missing:
@@ -179,5 +293,5 @@ def _expanded(text: str) -> list[str]:
     if match is None:
         return [text]
     first, last = match.groups()
-    numbers = [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-    return [name for number in numbers for name in _expanded(text[: match.start()] + number + text[match.end() :])]
+    digits = [f"{index:0{len(first)}d}" for index in range(int(first), int(last) + 1)]
+    return [name for index in digits for name in _expanded(text[: match.start()] + index + text[match.end() :])]

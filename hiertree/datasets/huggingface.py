@@ -120,15 +120,14 @@ class HuggingFaceImages:
         cell = self._rows[int(index)][self._column]
         if cell is None:
             raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
-        content = cell["bytes"]
-        file = io.BytesIO(content) if content is not None else cell["path"]
+        file = cell["path"] if cell["bytes"] is None else io.BytesIO(cell["bytes"])
         return decode(file, name=self.name(index), upright=True)  # as ``datasets`` decodes it
 
     def stamp(self, index: int) -> str:
         """See :func:`hiertree.datasets.readers.images.stamp_of`."""
         cell = self._rows[int(index)][self._column] or {}
-        content = cell.get("bytes")
-        return file_stamp(Path(cell.get("path") or "")) if content is None else hashlib.sha256(content).hexdigest()
+        encoded = cell.get("bytes")
+        return file_stamp(Path(cell.get("path") or "")) if encoded is None else hashlib.sha256(encoded).hexdigest()
 
     def name(self, index: int) -> str:
         """The image's file where the data set names it, with its row, which keeps names apart."""
@@ -174,38 +173,30 @@ def from_huggingface(
     """
     require_package("datasets", extra="interop")
     check_level_columns(levels)
-    earlier_parts, rows = _split_and_earlier_parts(rows, split)
+    earlier_splits, rows = _split_and_earlier_ones(rows, split)
     _check_rows(rows, image, levels)
-    class_rows: list[Row] = []  # the classes in the order of their numbers, and in which row each stands first
-    places: list[str] = []
-    for part in (*earlier_parts, rows):
-        if set(levels) <= set(part.features):
-            classes = _classes(part, levels)
-            of_part = "" if part is rows else f" of {part.split or 'the data set'}"
+    class_rows: list[Row] = []  # the classes in the order of their ids, and in which row each stands first
+    row_names: list[str] = []
+    for split_rows in (*earlier_splits, rows):
+        if set(levels) <= set(split_rows.features):
+            classes = _classes(split_rows, levels)
+            of_split = "" if split_rows is rows else f" of {split_rows.split or 'the data set'}"
             class_rows += classes
-            places += [f"row {row}{of_part}" for row in classes.values()]
+            row_names += [f"row {row}{of_split}" for row in classes.values()]
     columns = [
         np.array([*(row[level] for row in class_rows), *_labels(rows, name)], dtype=object)
         for level, name in enumerate(levels)
     ]
 
-    def row_name(place: int) -> str:
-        return places[place] if place < len(places) else f"row {place - len(places)}"
+    def row_name(row: int) -> str:
+        return row_names[row] if row < len(row_names) else f"row {row - len(row_names)}"
 
-    tree, paths = label_paths(
-        columns,
-        level_names=list(levels),
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=row_name,
-        earlier_rows=len(class_rows),
-    )
+    labeling = label_paths(columns, list(levels), row_name, len(class_rows), leaf=leaf, uneven=uneven, gaps=gaps)
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
-    return ImageDataset(name=name, split=split, tree=tree, paths=paths, images=HuggingFaceImages(rows, image))
+    return ImageDataset(name=name, split=split, images=HuggingFaceImages(rows, image), **labeling._asdict())
 
 
-def _split_and_earlier_parts(rows: Any, split: str | None) -> tuple[list[Any], Any]:
+def _split_and_earlier_ones(rows: Any, split: str | None) -> tuple[list[Any], Any]:
     """The splits whose classes are numbered before those of the named one, and that one; a split alone as it is."""
     import datasets as huggingface
 
@@ -231,12 +222,11 @@ def _check_rows(rows: Any, image: str, levels: Sequence[str]) -> None:
         raise OptionError(problem, expected=f"columns among {', '.join(rows.column_names)}")
     for name in levels:
         if not isinstance(rows.features[name], huggingface.ClassLabel | huggingface.Value):
-            problem, remedy = f"levels: column {name!r} holds {rows.features[name]}", None
-            if isinstance(rows.features[name], huggingface.Sequence | list):
-                remedy = (
-                    f"make a column of each of its labels: rows.map(lambda row: {{'level_1': row[{name!r}][0], …}})"
-                )
-            raise OptionError(problem, expected="one label in every row", remedy=remedy)
+            problem, remedy = (
+                f"levels: column {name!r} holds {rows.features[name]}",
+                "make a column of each of its labels",
+            )
+            raise OptionError(problem, expected="one label in every row", remedy=f"{remedy}, as by rows.map")
     if not isinstance(rows.features[image], huggingface.Image):
         names = [repr(name) for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
         remedy = f"pass image={names[0]}" if names else f"cast it: rows.cast_column({image!r}, datasets.Image())"
@@ -251,15 +241,15 @@ def _classes(rows: Any, levels: Sequence[str]) -> dict[Row, int]:
     Of one column of class labels, all classes are taken.
     """
     names = {level: getattr(rows.features[level], "names", None) or () for level in levels}
-    places = {level: {name: place for place, name in enumerate(values)} for level, values in names.items()}
+    ranks = {level: {name: rank for rank, name in enumerate(values)} for level, values in names.items()}
 
     def key(row: Row) -> list[tuple[str, Any]]:
-        labels = [places[level].get(label, label) for level, label in zip(levels, row, strict=True)]
+        labels = [ranks[level].get(label, label) for level, label in zip(levels, row, strict=True)]
         return [("", label) if isinstance(label, int | float) else ("text", str(label)) for label in labels]
 
     first: dict[Row, int] = {}
-    for place, row in enumerate(zip(*(_labels(rows, level) for level in levels), strict=True)):
-        first.setdefault(row, place)
+    for index, row in enumerate(zip(*(_labels(rows, level) for level in levels), strict=True)):
+        first.setdefault(row, index)
     for name in names[levels[0]] if len(levels) == 1 else ():
         first.setdefault((name,), 0)
     return {row: first[row] for row in sorted(first, key=key)}

@@ -84,7 +84,7 @@ class ImageDataset:
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
         if (self.queries is None) != (self.gallery is None):
             raise ShapeError("only one of queries and gallery", expected="both or neither")
-        depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
+        depths = {test.tree.num_levels for test in (self, *self.beside)} if self.beside else {1}
         if depths != {1}:
             raise ShapeError(f"further tests of up to {max(depths)} levels", expected="one level in each test")
 
@@ -93,12 +93,11 @@ class ImageDataset:
 
     def __getitem__(self, index: int) -> tuple[Any, NDArray[np.int64]]:
         """An image and its (L,) path as int64, which losses and ``torch.utils.data.DataLoader`` take."""
-        place = operator.index(index)
-        if not -len(self) <= place < len(self):
+        row = operator.index(index)
+        if not -len(self) <= row < len(self):
             raise IndexError(f"image {index} of {len(self)}")
-        place %= len(self)
-        image = self.images[place]
-        return image if self.transform is None else self.transform(image), self.paths[place].astype(np.int64)
+        image = self.images[row % len(self)]
+        return image if self.transform is None else self.transform(image), self.paths[row].astype(np.int64)
 
     def with_transform(self, transform: Callable[[Image.Image], Any] | None) -> ImageDataset:
         """A copy whose ``dataset[i]`` applies a transform to each image."""
@@ -141,7 +140,7 @@ class ImageDataset:
         >>> len(load_synthetic("train", families=2, kinds=1, instances=3, images=1).drop_unreadable_images())
         6
         """
-        beside = tuple(part.drop_unreadable_images() for part in self.beside)
+        beside = tuple(test.drop_unreadable_images() for test in self.beside)
         bad = damaged(self.images, description="checking images")
         if not bad:
             return replace(self, beside=beside)
@@ -150,12 +149,12 @@ class ImageDataset:
             raise ImageError(f"none of {len(bad)} images of {self.name} decodes: {some_of(names)}", expected="images")
         _log.warning("%d of %d images cannot be decoded and are left out: %s", len(bad), len(self), some_of(names))
         good_rows = np.delete(np.arange(len(self)), bad)
-        sides = [
+        queries, gallery = (
             None if rows is None else np.searchsorted(good_rows, rows[np.isin(rows, good_rows)])
             for rows in (self.queries, self.gallery)
-        ]
+        )
         rest, left_out = self.select(good_rows, split=self.split), self.left_out + names
-        return replace(rest, queries=sides[0], gallery=sides[1], left_out=left_out, beside=beside)
+        return replace(rest, queries=queries, gallery=gallery, left_out=left_out, beside=beside)
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
         """A data set of some of the images, with the same tree.
@@ -220,5 +219,5 @@ def statistics(dataset: ImageDataset) -> dict[str, Any]:
 
 
 def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
-    quantiles = {name: float(np.quantile(counts, share)) for name, share in QUANTILES.items()}
+    quantiles = {name: float(np.quantile(counts, fraction)) for name, fraction in QUANTILES.items()}
     return {**quantiles, "mean": round(float(counts.mean()), 2)}

@@ -18,8 +18,7 @@ from ..tree.label_tree import LabelTree
 from .archives import CLASS, LabeledArchives, named_archives
 from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
-from .readers.file_names import image_files, inside
-from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource
+from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
 from .splits import rows_of_split, split_to_measure
 from .user_images import folder_of_split, folders_in, load_folder, load_table, require_files
 
@@ -65,15 +64,15 @@ def load_input_images(
         OptionError: no such split or column.
         MissingResourceError: a data set that is not there.
     """
-    text, place = os.fspath(source), Path(source)
+    text, path = os.fspath(source), Path(source)
     request = _Request(split, tuple(levels), image, labeled)
-    if text.startswith(HUB) or _holds_huggingface(place):
+    if text.startswith(HUB) or _holds_huggingface(path):
         return _read_huggingface(text, request)
-    if place.is_dir() and any(path.suffix.lower() in IMAGE_SUFFIXES for path in place.glob("[!.]*")):
-        return _read_folder(place, request)
+    if path.is_dir() and any(entry.suffix.lower() in IMAGE_SUFFIXES for entry in path.glob("[!.]*")):
+        return _read_folder(path, request)
     if archives := named_archives(source, split):
         return _read_archives(archives, request)
-    return _read_table(place, request) if place.is_file() else _read_folder(place, request)
+    return _read_table(path, request) if path.is_file() else _read_folder(path, request)
 
 
 class _Request(NamedTuple):
@@ -83,9 +82,9 @@ class _Request(NamedTuple):
     labeled: bool
 
 
-def _report_labeled(dataset: ImageDataset, place: str) -> InputImages:
+def _report_labeled(dataset: ImageDataset, origin: str) -> InputImages:
     levels = ", ".join(dataset.tree.level_names)
-    return InputImages(dataset, True, f"{len(dataset)} images with labels {levels} {place}")
+    return InputImages(dataset, True, f"{len(dataset)} images with labels {levels} {origin}")
 
 
 def _report_unlabeled(images: ImageSource, name: str, request: _Request, reason: str = "") -> InputImages:
@@ -110,8 +109,8 @@ def _read_folder(root: Path, request: _Request) -> InputImages:
 
 
 def _read_table(file: Path, request: _Request) -> InputImages:
-    part = next(read_table_parts(file, required=[request.image, *request.levels]))
-    levels = request.levels or tuple(name for name in part.columns if name not in (request.image, *ADDED))
+    rows = next(read_table_parts(file, required=[request.image, *request.levels]))
+    levels = request.levels or tuple(name for name in rows.columns if name not in (request.image, *ADDED))
     split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
         images = load_table(
@@ -136,24 +135,24 @@ def _read_table(file: Path, request: _Request) -> InputImages:
 
 
 def _read_archives(archives: Sequence[Path], request: _Request) -> InputImages:
-    content = LabeledArchives(archives, with_labels=request.labeled)
+    labeled_archives = LabeledArchives(archives, with_labels=request.labeled)
     levels, reason = request.levels, ""
     if request.labeled and not levels:
-        levels = (CLASS,) if set(content.samples) <= content.members[CLASS].keys() else ()
-        has_fields = content.members["json"]
+        levels = (CLASS,) if set(labeled_archives.samples) <= labeled_archives.members[CLASS].keys() else ()
+        has_fields = labeled_archives.members["json"]
         reason = "name the fields of their json members by levels" if has_fields else "no cls member for each"
     if request.labeled and levels:
-        return _report_labeled(content.dataset(levels, request.split), "from the members of the archives")
-    return _report_unlabeled(content.images, content.images.root.name, request, reason)
+        return _report_labeled(labeled_archives.dataset(levels, request.split), "from the members of the archives")
+    return _report_unlabeled(labeled_archives.images, labeled_archives.images.root.name, request, reason)
 
 
-def _holds_huggingface(place: Path) -> bool:
+def _holds_huggingface(path: Path) -> bool:
     """Whether a path is what ``datasets`` saved, or Parquet with images inside."""
-    if place.is_file():
-        return place.suffix.lower() in (".parquet", ".pq") and _has_pictures(place)
-    if is_saved(place):
+    if path.is_file():
+        return path.suffix.lower() in (".parquet", ".pq") and _has_pictures(path)
+    if is_saved(path):
         return True
-    first = next(place.glob("[!.]*.parquet"), None) or next(place.glob("data/[!.]*.parquet"), None)
+    first = next(path.glob("[!.]*.parquet"), None) or next(path.glob("data/[!.]*.parquet"), None)
     return first is not None and _has_pictures(first)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,13 @@ class Labeled(NamedTuple):
 
 def label_paths(
     columns: Sequence[Any],
-    *,
     level_names: Sequence[str] | None,
     where: Where,
+    earlier_rows: int = 0,
+    *,
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
-    earlier_rows: int = 0,
     ancestors: Mapping[Any, Row] | None = None,
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
@@ -43,7 +44,7 @@ def label_paths(
     other splits: they are numbered, too, where they are complete, but have no paths in the result.
 
     >>> tree, paths = label_paths(
-    ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
+    ...     [["cat", "dog", "cat"], [7, 4, 7]], ["kind", "pet"], lambda row: f"line {row + 2}")
     >>> tree.leaves, paths.tolist()
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
@@ -54,7 +55,7 @@ def label_paths(
     if not is_needed.all():
         holds_enough = all if uneven == gaps == "error" else any
         is_needed |= [holds_enough(not is_empty(label) for label in row) for row in rows]
-        rows = [rows[number] for number in np.flatnonzero(is_needed)]
+        rows = list(compress(rows, is_needed))
         group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
     if ancestors is not None:
         rows = [(*ancestors[leaf_id], leaf_id) for (leaf_id,) in rows]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import HiertreeError, OptionError, nearest_name
+from ..errors import HiertreeError, OptionError, nearest_name, some_of
 from ..io.files import AnyPath
 from ..io.progress import track
+from ..io.tables import read_table
+from ..level_columns import UNKNOWN
+from ..tree.label_tree import LabelTree
 from . import benchmarks
 from .archives import load_archives
 from .description import BENCHMARKS, Benchmark, Verify
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
-from .readers.file_names import missing_files
-from .readers.images import FileImages, damaged, map_sources
+from .labels_to_paths import composed
+from .readers.images import FileImages, damaged, map_sources, missing_files
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 
@@ -63,9 +69,60 @@ def card_of(name: str) -> Benchmark:
     return CARDS[name]
 
 
-def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
+def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: Verify) -> ImageDataset:
     """Read one split of a benchmark."""
     return _function_of(card)(root, split, verify=verify, **card.options)
+
+
+def place_above(dataset: ImageDataset, above: Any) -> ImageDataset:
+    """The data set with other levels above its finest classes, whose ids stay; without the protocol of its benchmark.
+
+    Args:
+        dataset: a split.
+        above: the name of a ready tree (``trees`` of its :class:`Benchmark`); a table, or a frame, whose last column is
+            the class and whose others, coarse → fine, are what is above it; a networkx graph, parent → child, whose
+            leaves are the classes; or a :class:`hiertree.LabelTree`. Classes are known by their text.
+
+    Raises:
+        OptionError: a class of the data set that has no row or leaf there, or two of one text.
+        HiertreeError: as :class:`hiertree.LabelTree` and :func:`hiertree.io.tables.read_table`.
+    """
+    tree = _tree_above(dataset.name, above)
+    rows = [tree.labels_of(path) for path in tree.paths(tree.leaves).tolist()]
+    labels_above = {str(row[-1]): row[:-1] for row in rows}
+    labels_above |= {str(leaf): row[:-1] for leaf, row in zip(tree.leaves, rows, strict=True)}
+    classes = [leaf[-1] if isinstance(leaf, tuple) else leaf for leaf in dataset.tree.leaves]
+    keys = [str(composed(label)) for label in classes]
+    missing = [label for label, key in zip(classes, keys, strict=True) if key not in labels_above]
+    if missing or len(set(keys)) < len(keys):
+        problem = f"{len(missing)} of {len(keys)} classes of {dataset.name} are not in it, {some_of(missing, 3)}"
+        problem = problem if missing else f"a label of {dataset.name} names several classes"
+        expected = f"the classes, each once, as {some_of(keys, 3)}; there are {some_of(labels_above, 3)}"
+        raise OptionError(f"above={str(above)!r:.80}: {problem}", expected=expected)
+    level_names = (*tree.level_names[:-1], dataset.tree.level_names[-1])
+    class_rows = [(*labels_above[key], label) for key, label in zip(keys, classes, strict=True)]
+    new_tree = LabelTree.from_paths(class_rows, level_names=level_names)
+    paths = np.full((dataset.tree.level_sizes[-1] + 1, len(level_names)), UNKNOWN, np.int32)  # the last: unknown
+    paths[dataset.tree.paths(dataset.tree.leaves)[:, -1]] = new_tree.paths(classes)
+    return replace(dataset, tree=new_tree, paths=paths[dataset.paths[:, -1]], protocol=None)
+
+
+def _tree_above(name: str, above: Any) -> LabelTree:
+    """The tree that ``above`` names, lists or is."""
+    if isinstance(above, LabelTree):
+        return above
+    if hasattr(above, "successors"):
+        return LabelTree.from_networkx(above)
+    if not isinstance(above, str | os.PathLike):
+        return LabelTree.from_frame(above, repeats="merge")
+    trees = BENCHMARKS[name].trees if name in BENCHMARKS else {}
+    file = Path(above)
+    if str(above) in trees:
+        file = Path(str(resources.files(__package__) / "benchmarks" / "trees" / trees[str(above)]))
+    elif not file.is_file():
+        expected = " or ".join(["an existing table", *map(repr, trees)])
+        raise OptionError(f"above={str(above)!r} for {name}", expected=expected)
+    return LabelTree.from_csv(file, levels=list(read_table(file).columns), repeats="merge")
 
 
 @dataclass(frozen=True)
@@ -119,7 +176,7 @@ def check(
     card = card_of(name)
     splits_to_check = tuple(splits) or tuple(card.splits)
     for split in splits_to_check:
-        card.check_options(split, verify)
+        card.checked(split, verify)
     reports = []
     for split in splits_to_check:
         try:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import flush, temporary_folder, write_text
-from ..io.locks import locked_folder
+from ..io.files import flush, locked_folder, temporary_folder, write_text
 from ..io.progress import show_progress
 from ..io.provenance import file_digest
 from ..io.reading import read_text, reading_file
@@ -27,7 +26,7 @@ from .description import Benchmark, Download
 if TYPE_CHECKING:
     import requests
 
-PIECE = 1 << 20
+BLOCK = 1 << 20
 ATTEMPTS = 6  # consecutive attempts without a single byte
 SECONDS_FOR_A_BYTE = 30.0
 MEGABYTE = 1_000_000
@@ -119,10 +118,10 @@ def _merge(source: Path, target: Path) -> None:
 
 
 def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]) -> None:
-    part = target.with_name(f"{target.name}.part")
-    idle, previous_size = 0, _size(part)
-    while (problem := _ask(url, part)) is not None:
-        idle, previous_size = 0 if _size(part) > previous_size else idle + 1, _size(part)
+    partial = target.with_name(f"{target.name}.part")
+    idle, previous_size = 0, _size(partial)
+    while (problem := _ask(url, partial)) is not None:
+        idle, previous_size = 0 if _size(partial) > previous_size else idle + 1, _size(partial)
         if idle >= ATTEMPTS:
             raise MissingResourceError(
                 f"{url} ({problem})",
@@ -130,65 +129,67 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
                 remedy="try again later, since the bytes so far are kept, or pass another address with --mirror",
             )
         sleep(2.0 ** max(idle - 1, 0))
-    digest = md5(part)
+    digest = md5(partial)
     if digest != checksum:
-        part.unlink()
+        partial.unlink()
         raise MissingResourceError(
             f"{url} has MD5 {digest}", expected=f"the published {checksum}", remedy="download it from elsewhere"
         )
-    flush(part)
-    part.replace(target)
+    flush(partial)
+    partial.replace(target)
 
 
-def _ask(url: str, part: Path) -> str | None:
+def _ask(url: str, partial: Path) -> str | None:
     """Request the missing bytes once and append them; return None, or why the file is still incomplete."""
     import requests
     from urllib3.exceptions import HTTPError
 
-    start = _size(part)
+    start = _size(partial)
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
     try:
         with requests.get(url, headers=headers, stream=True, timeout=SECONDS_FOR_A_BYTE) as answer:
-            if answer.status_code == 416:  # nothing follows the part: it is complete, or belongs to another file
+            if answer.status_code == 416:  # nothing follows: it is complete, or belongs to another file
                 if answer.headers.get("Content-Range") == f"bytes */{start}":
                     return None
-                part.unlink()
-                return "a part that does not fit"
+                partial.unlink()
+                return "bytes of another file"
             if answer.status_code >= 500 or answer.status_code == 429:
                 return f"status {answer.status_code}"
             if answer.status_code not in (200, 206):
                 raise MissingResourceError(f"{url} (status {answer.status_code})", expected="the file")
             sent = answer.headers.get("Content-Range", "") if answer.status_code == 206 else ""
-            is_whole = _append(answer, part, start if sent.startswith(f"bytes {start}-") else 0)
+            is_whole = _append(answer, partial, start if sent.startswith(f"bytes {start}-") else 0)
     except (requests.RequestException, HTTPError, ConnectionError) as error:
-        return type(error).__name__
+        return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
     return None if is_whole else "the connection ended early"
 
 
-def _append(answer: requests.Response, part: Path, start: int) -> bool:
-    """Write the body after the first ``start`` bytes of the part; return whether all of it arrived."""
+def _append(answer: requests.Response, partial: Path, start: int) -> bool:
+    """Write the body after the first ``start`` bytes; return whether all of it arrived."""
     length = answer.headers.get("Content-Length", "")
     left = int(length) if length.isdecimal() else None
-    _require_room(part, left)
+    _require_room(partial, left)
     megabytes = None if left is None else (start + left) // MEGABYTE
     with (
-        part.open("r+b" if part.exists() else "wb") as file,
-        show_progress(description=f"{part.stem}, MB", total=megabytes) as advance,
+        partial.open("r+b" if partial.exists() else "wb") as file,
+        show_progress(description=f"{partial.stem}, MB", total=megabytes) as advance,
     ):
         file.seek(start)
         file.truncate()
         advance(start // MEGABYTE)
         end = start
-        while piece := answer.raw.read1(PIECE):  # as it arrives, so that a broken connection loses nothing
-            end += file.write(piece)
-            advance(end // MEGABYTE - (end - len(piece)) // MEGABYTE)
+        while block := answer.raw.read1(BLOCK):  # as it arrives, so that a broken connection loses nothing
+            end += file.write(block)
+            advance(end // MEGABYTE - (end - len(block)) // MEGABYTE)
     return left is None or end == start + left
 
 
-def _require_room(part: Path, size: int | None) -> None:
-    free = shutil.disk_usage(part.parent).free
+def _require_room(partial: Path, size: int | None) -> None:
+    free = shutil.disk_usage(partial.parent).free
     if size is not None and size > free:
-        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{size:,} more for {part.name}")
+        raise MissingResourceError(
+            f"{free:,} bytes free in {partial.parent}", expected=f"{size:,} more for {partial.name}"
+        )
 
 
 def _size(path: Path) -> int:

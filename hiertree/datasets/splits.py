@@ -58,12 +58,12 @@ def split_to_measure(names: Collection[str]) -> str | None:
 
 
 def split_order(name: str) -> int:
-    """The place of a split among those of its data set: training first, as its classes are numbered first.
+    """The rank of a split among those of its data set: training first, as its classes are numbered first.
 
     >>> sorted(["query", "test", "validation", "train"], key=split_order)
     ['train', 'validation', 'query', 'test']
     """
-    return next((place for place, names in enumerate(SPLIT_NAMES.values()) if name in names), 2)
+    return next((rank for rank, names in enumerate(SPLIT_NAMES.values()) if name in names), 2)
 
 
 def splits_before(names: Iterable[str], split: str | None) -> list[str]:
@@ -77,56 +77,54 @@ def splits_before(names: Iterable[str], split: str | None) -> list[str]:
 
 
 def held_out_rows(
-    classes: Sequence[Row], split: str | None, *, share: float, by: HoldoutBy, seed: int
+    classes: Sequence[Row], split: str | None, *, fraction: float, by: HoldoutBy, seed: int
 ) -> tuple[list[int], list[int]]:
-    """The rows of ``"test"``, which gets the share, or of ``"train"``, which gets the rest; and those before them."""
+    """The rows of ``"test"``, which gets the fraction, or of ``"train"``, the others; and those before them."""
     if split not in ("train", "test"):
         raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
-    parts = draw_parts(classes, {"holdout": share}, by=by, seed=seed)
-    train = [row for row, part in enumerate(parts) if part == "train"]
-    test = [row for row, part in enumerate(parts) if part != "train"]
+    split_of_row = np.array(draw_splits(classes, {"holdout": fraction}, by=by, seed=seed))
+    train, test = (np.flatnonzero(split_of_row == name).tolist() for name in ("train", "holdout"))
     return (train, []) if split == "train" else (test, train)
 
 
-def draw_parts(
-    classes: Sequence[Row], shares: Mapping[str, float], *, by: HoldoutBy = "classes", seed: int = 0
+def draw_splits(
+    classes: Sequence[Row], fractions: Mapping[str, float], *, by: HoldoutBy = "classes", seed: int = 0
 ) -> list[str]:
-    """The part of each row, given its class: parts hold these shares, of the classes or of each one's rows.
+    """The split of each row, given its class: splits hold these fractions, of the classes or of each one's rows.
 
-    Those that no part holds are of ``"train"``, at least one row of every class where each is divided.
+    Those that no split holds are of ``"train"``, at least one row of every class where each is divided.
 
-    >>> draw_parts([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5})
+    >>> draw_splits([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5})
     ['test', 'test', 'train', 'train']
-    >>> draw_parts([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5}, by="images")
+    >>> draw_splits([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5}, by="images")
     ['test', 'train', 'test', 'train']
     """
     check_choice("holdout_by", by, HoldoutBy)
     check_integer("seed", seed, least=0)
-    for name, share in shares.items():
-        check_number(name, share, above=0, most=1)
+    for name, fraction in fractions.items():
+        check_number(name, fraction, above=0, most=1)
     rows_of: dict[Row, list[int]] = {name: [] for name in sorted(set(classes), key=str)}
     for row, row_class in enumerate(classes):
         rows_of[row_class].append(row)
-    random = np.random.default_rng(seed)
+    random, class_rows = np.random.default_rng(seed), list(rows_of.values())
     if by == "classes":
-        part_of_class, class_rows = _named(random.permutation(len(rows_of)).tolist(), shares), list(rows_of.values())
-        parts = {row: part for number, part in part_of_class.items() for row in class_rows[number]}
-        left = len(part_of_class) < len(rows_of)
+        drawn_classes = _divided(random.permutation(len(class_rows)).tolist(), fractions, of=len(class_rows))
+        split_of = {row: split for index, split in drawn_classes.items() for row in class_rows[index]}
+        is_possible = len(drawn_classes) < len(class_rows)
     else:
-        permutations = (random.permutation(rows).tolist() for rows in rows_of.values())
-        parts = {row: part for rows in permutations for row, part in _named(rows[:-1], shares, of=len(rows)).items()}
-        left = True
-    if not left or set(parts.values()) != set(shares):
-        problem = " and ".join(f"{name}={share}" for name, share in shares.items())
-        problem += f" of {'' if by == 'classes' else 'the images of each of '}{len(rows_of)} classes"
+        permutations = (random.permutation(rows).tolist() for rows in class_rows)
+        draws = (_divided(rows[:-1], fractions, of=len(rows)) for rows in permutations)
+        split_of, is_possible = {row: split for draw in draws for row, split in draw.items()}, True
+    if not is_possible or set(split_of.values()) != set(fractions):
+        problem = " and ".join(f"{name}={fraction}" for name, fraction in fractions.items())
+        problem += f" of {'' if by == 'classes' else 'the images of each of '}{len(class_rows)} classes"
         raise OptionError(problem, expected=f"at least one {'class' if by == 'classes' else 'image'} in every split")
-    return [parts.get(row, "train") for row in range(len(classes))]
+    return [split_of.get(row, "train") for row in range(len(classes))]
 
 
-def _named(items: Sequence[int], shares: Mapping[str, float], of: int | None = None) -> dict[int, str]:
-    """The part of each item drawn, by the shares of the total number; later items get none."""
-    number = len(items) if of is None else of
-    names = [name for name, share in shares.items() for _ in range(round(share * number))]
+def _divided(items: Sequence[int], fractions: Mapping[str, float], *, of: int) -> dict[int, str]:
+    """The split of each item drawn, by fractions of the total count; later items get none."""
+    names = [name for name, fraction in fractions.items() for _ in range(round(fraction * of))]
     return dict(zip(items, names, strict=False))
 
 
@@ -149,9 +147,9 @@ def rows_of_split(
     if column is None:
         return every, every[:0]
     split_name = None if split is None else _name_in_column(table[column], split, file)
-    order = {name: place for place, name in enumerate(splits_before(table[column], split_name))}
-    places = table[column].map(order).to_numpy(dtype=np.float64)  # NaN of other splits, which sort last
-    earlier_rows = np.argsort(places, kind="stable")[: np.isfinite(places).sum()]
+    order = {name: rank for rank, name in enumerate(splits_before(table[column], split_name))}
+    ranks = table[column].map(order).to_numpy(dtype=np.float64)  # NaN of other splits, which sort last
+    earlier_rows = np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]
     return every if split is None else np.flatnonzero(table[column] == split_name), earlier_rows
 
 

@@ -18,10 +18,9 @@ y points up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -88,7 +87,7 @@ def load_synthetic(
         paths=tree.paths([leaf for *_, leaf in rows])[leaf_of_image],
         images=ArrayImages(
             render(figures, size=image_size, generator=generator),
-            names=(f"{leaf}/{number + 1}" for *_, leaf in rows for number in range(images)),
+            names=(f"{leaf}/{view + 1}" for *_, leaf in rows for view in range(images)),
         ),
     )
 
@@ -96,7 +95,9 @@ def load_synthetic(
 def _rows(pairs: Sequence[tuple[int, int]], split: str, instances: int) -> list[tuple[str, str, str]]:
     """The labels of each class."""
     names = [(list(SILHOUETTES)[family], list(TEXTURES)[kind]) for family, kind in pairs]
-    return [(*labels, f"{'/'.join(labels)}/{split}-{number}") for labels in names for number in range(1, instances + 1)]
+    return [
+        (*labels, f"{'/'.join(labels)}/{split}-{instance}") for labels in names for instance in range(1, instances + 1)
+    ]
 
 
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
@@ -146,8 +147,7 @@ IMAGES_AT_ONCE = 256
 NOISE = 0.03
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """The traits of n figures, in half image widths and turns: those of a class, then those that vary by image."""
 
     silhouette: NDArray[np.int64]  # (n,) index in SILHOUETTES
@@ -165,20 +165,14 @@ class Figures:
     backdrop: NDArray[np.float32]  # (n, 2) lightness and hue
     veil: NDArray[np.float32]  # (n, 3) center and radius of a disc of backdrop that hides a part of the figure
 
-    def __len__(self) -> int:
-        return len(self.silhouette)
-
-    def rows(self, selection: slice | NDArray[np.int64]) -> Figures:
-        """Some of the figures."""
-        return Figures(**{field.name: getattr(self, field.name)[selection] for field in fields(self)})
-
 
 def render(figures: Figures, *, size: int, generator: np.random.Generator) -> NDArray[np.uint8]:
     """Draw every figure, (n, size, size, 3) uint8; ``generator`` draws the noise of the pixels."""
-    pixels = np.empty((len(figures), size, size, 3), np.uint8)
-    for start in range(0, len(figures), IMAGES_AT_ONCE):
+    count = len(figures.silhouette)
+    pixels = np.empty((count, size, size, 3), np.uint8)
+    for start in range(0, count, IMAGES_AT_ONCE):
         block = slice(start, start + IMAGES_AT_ONCE)
-        colors = _paint(figures.rows(block), size)
+        colors = _paint(Figures._make(trait[block] for trait in figures), size)
         colors += NOISE * generator.standard_normal(colors.shape, dtype=np.float32)
         pixels[block] = np.rint(255 * np.clip(colors, 0, 1)).astype(np.uint8)
     return pixels
@@ -188,15 +182,15 @@ def _paint(figures: Figures, size: int) -> Plane:
     """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each painted over the previous."""
     axis = (np.arange(size, dtype=np.float32) * 2 + 1) / size - 1
     across, up = np.broadcast_arrays(axis[None, None, :], -axis[None, :, None])
-    center_x, center_y = (figures.center[:, side, None, None] for side in (0, 1))
+    center_x, center_y = (figures.center[:, axis, None, None] for axis in (0, 1))
     x, y = _turned(across - center_x, up - center_y, figures.turn, figures.radius)
     pixel = 2 / (size * figures.radius[:, None, None])
     body = coverage(_apply_kinds(SILHOUETTES, figures.silhouette, x, y), pixel=pixel)
     wave = _apply_kinds(TEXTURES, figures.texture, *_turned(x, y, figures.slant, 1 / figures.waves))
     second = coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
     marks = np.zeros_like(body)
-    for place in np.moveaxis(figures.marks, 1, 0):
-        marks = np.maximum(marks, _disc(x, y, place, figures.mark_size, pixel))
+    for center in np.moveaxis(figures.marks, 1, 0):
+        marks = np.maximum(marks, _disc(x, y, center, figures.mark_size, pixel))
     hidden = _disc(across, up, figures.veil, figures.veil[:, 2], np.float32(2 / size))
     ground, tone, accent, ink = _palette(figures, up)
     painted = _paint_over(ground, tone, body)
@@ -317,7 +311,7 @@ TEXTURES: Mapping[str, Shape] = MappingProxyType(
 
 
 def coverage(distance: Plane, *, pixel: Plane) -> Plane:
-    """Share of each pixel that lies inside, 0 … 1, from the signed distance to the edge and the pixel's size."""
+    """Fraction of each pixel that lies inside, 0 … 1, from the signed distance to the edge and the pixel's size."""
     return np.clip(0.5 - distance / pixel, 0, 1)
 
 

@@ -19,8 +19,7 @@ from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, composed, label_paths
-from .readers.file_names import image_files, inside, missing_files
-from .readers.images import FileImages
+from .readers.images import FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
 OnBadImage = Literal["error", "skip"]
@@ -78,21 +77,15 @@ def load_folder(
     earlier_folders = [] if reads_root else _folders_of_earlier_splits(Path(root), split_folder.name)
     label_rows, earlier_rows = _rows_of_folders(names, earlier_folders, split_folder, uneven)
     if holdout is not None:
-        part, earlier_part = held_out_rows(label_rows, split, share=holdout, by=holdout_by, seed=seed)
-        earlier_rows = [label_rows[row] for row in earlier_part]
-        names, label_rows = [names[row] for row in part], [label_rows[row] for row in part]
+        rows, train_rows = held_out_rows(label_rows, split, fraction=holdout, by=holdout_by, seed=seed)
+        earlier_rows = [label_rows[row] for row in train_rows]
+        names, label_rows = [names[row] for row in rows], [label_rows[row] for row in rows]
     if levels is not None and (isinstance(levels, str) or len(levels) != len(label_rows[0])):
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
-    places = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
-    labeling = label_paths(
-        list(zip(*earlier_rows, *label_rows, strict=True)),
-        level_names=levels,
-        leaf="path",
-        uneven=uneven,
-        where=places.__getitem__,
-        earlier_rows=len(earlier_rows),
-    )
+    row_names = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
+    columns = list(zip(*earlier_rows, *label_rows, strict=True))
+    labeling = label_paths(columns, levels, row_names.__getitem__, len(earlier_rows), leaf="path", uneven=uneven)
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
 
@@ -223,8 +216,8 @@ def load_table(
         classes: list[Row] = [
             tuple(map(composed, row)) for row in zip(*(table[level] for level in levels), strict=True)
         ]
-        parts = held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed)
-        rows, earlier_rows = (np.array(part, dtype=np.int64) for part in parts)
+        drawn_rows = held_out_rows(classes, split, fraction=holdout, by=holdout_by, seed=seed)
+        rows, earlier_rows = (np.array(drawn, dtype=np.int64) for drawn in drawn_rows)
     else:
         raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]
@@ -233,16 +226,8 @@ def load_table(
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
     if count := len(names) - len(set(names)):
         _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
-    labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
-    labeling = label_paths(
-        labels,
-        level_names=levels,
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=line_names(joint_table, file),
-        earlier_rows=len(earlier_rows),
-    )
+    labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
+    labeling = label_paths(labels, levels, where, len(earlier_rows), leaf=leaf, uneven=uneven, gaps=gaps)
     return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
 
 

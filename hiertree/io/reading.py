@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Required, Unpack
 
 from ..errors import HiertreeError, TableError, require_package
@@ -17,7 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+_VERSIONS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+PARQUET_SUFFIXES = (".parquet", ".pq")
 _LONGEST_REASON = 200  # characters of another library's message
+_MOST_UNPACKED, _MOST_RATIO = 1 << 27, 100  # bytes and cells of a Parquet file, or to each of its bytes
 
 
 class Complaint(TypedDict, total=False):
@@ -135,14 +142,38 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
-    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some."""
+    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some.
+
+    A small file that unpacks to very many cells or bytes is refused: repetitions pack a million into a byte.
+    """
     require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with reading_file(path, **complaint), Path(path).open("rb") as file:  # pyarrow takes no names that are not UTF-8
-        table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=columns)
+        reader = pq.ParquetFile(file, page_checksum_verification=True)
+        schema = reader.schema_arrow if columns is None else pa.schema(map(reader.schema_arrow.field, columns))
+        size, unpacked, batches = Path(path).stat().st_size, reader.metadata.num_rows * len(schema), []
+        for batch in reader.iter_batches(columns=columns):
+            if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * size):
+                raise ValueError(f"{size:,} bytes unpack to more than {_MOST_RATIO} times as much")
+            batches.append(batch)
+            unpacked += batch.nbytes
+        table = pa.Table.from_batches(batches, schema)
         table.validate(full=True)
         return table
+
+
+def data_columns(schema: Any) -> list[str]:
+    """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
+    import pyarrow as pa
+
+    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    unnamed = [name for name in indexes if name.startswith("__index_level_")]
+    left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
+    names = [*indexes, *(name for name in schema.names if name not in indexes)]
+    return [name for name in names if name not in left_out]
 
 
 def read_parquet_frame(path: AnyPath, **complaint: Unpack[Complaint]) -> pd.DataFrame:
@@ -159,3 +190,71 @@ def read_tensors(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Ten
 
     with reading_file(path, **complaint):
         return load_file(path)
+
+
+class ArrayHeader(NamedTuple):
+    """What an array in numpy's format says of itself."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def empty(self) -> NDArray[Any]:
+        """An array of this shape and type that takes no memory, for checks before the content is read."""
+        return np.broadcast_to(np.empty((), self.dtype), self.shape)
+
+
+def _array_header(file: IO[bytes], size: int) -> ArrayHeader:
+    """The header at the beginning of ``size`` bytes, which are exactly those of its array."""
+    version = np.lib.format.read_magic(file)
+    if version not in _VERSIONS:
+        raise ValueError(f"numpy's format {version}")
+    shape, _, dtype = _VERSIONS[version](file)
+    if dtype.hasobject:
+        raise ValueError("an array of objects")
+    end = file.tell() + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if min(shape, default=0) < 0 or end != size:
+        raise ValueError(f"{size} bytes for an array of shape {shape} and type {dtype}")
+    return ArrayHeader(shape, dtype)
+
+
+def read_array(path: AnyPath, *, mapped: bool = False, **complaint: Unpack[Complaint]) -> NDArray[Any]:
+    """The array of an ``.npy`` file whose size is the array's; ``mapped`` leaves it on disk."""
+    with reading_file(path, **complaint), Path(path).open("rb") as file:
+        header = _array_header(file, os.fstat(file.fileno()).st_size)
+        if mapped and header.empty().size:
+            return np.lib.format.open_memmap(path, mode="r")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+class StoredArrays(Mapping[str, NDArray[Any]]):
+    """The arrays of an open ``.npz`` file by name; each is read when it is asked for, its header before."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self.headers: dict[str, ArrayHeader] = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name in self._members:
+                raise ValueError(f"two arrays named {name!r}")
+            self._members[name] = member
+            with archive.open(member) as file:
+                self.headers[name] = _array_header(file, member.file_size)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        with self._archive.open(self._members[name]) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+@contextmanager
+def reading_arrays(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[StoredArrays]:
+    """The arrays of an ``.npz`` file, within a block of :func:`reading_file`."""
+    with reading_file(path, **complaint), zipfile.ZipFile(path) as archive:
+        yield StoredArrays(archive)

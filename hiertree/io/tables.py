@@ -1,27 +1,32 @@
-"""Tables: CSV and Parquet files as text, large CSV files as Arrow arrays, and frames of other libraries.
+"""Tables: CSV, Parquet and spreadsheets as text, large CSV files as Arrow arrays, and frames of other libraries.
 
 Every cell of a file is text, also ``NA`` and ``007``; an empty cell is the empty string. The index of a table holds the
-line on which each row begins (for Parquet: the row, from 1), for later messages.
+line on which each row begins (else the row, from 1), for later messages. The index of a frame that pandas wrote is no
+column: one of integers without a name is left out, others come first, as in CSV.
 """
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
+import lzma
 import re
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
 from .files import AnyPath, open_replacing
-from .reading import not_utf8, read_parquet, reading_file
+from .reading import PARQUET_SUFFIXES, data_columns, not_utf8, read_parquet, reading_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,36 +34,85 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
 LONGEST_LINE = 1 << 26  # characters; a packed file may hold a line of any length
+CSV_SUFFIXES = (".csv", ".tsv")
+SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
+TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES, *SHEET_SUFFIXES)
+DELIMITERS = ";\t|"  # other delimiters, for a hint
+LIST_SEPARATOR = "|"  # between the values of a list in one cell of Parquet
 _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
-DELIMITERS = ";\t|"  # other delimiters, for a hint
+_MOST_UNPACKED, _MOST_RATIO = 1 << 26, 100  # bytes of a packed file, or to each of its own
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+# What pandas, spreadsheets and databases write for no value, and nobody calls a class; "NA" is Namibia.
+NOTHING = frozenset(("nan", "NaN", "-nan", "[nan]", "[]", "<NA>", "NaT", "\\N", "1.#IND", "1.#QNAN")) | frozenset(
+    ("#N/A", "#NA", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!", "#SPILL!")
+)
+_INVISIBLE = re.compile("(?:^|(?<=\\s))[\u00ad\u200b-\u200f\u2060\ufeff]+|[\u00ad\u200b-\u200f\u2060\ufeff]+(?=\\s|$)")
+_UNNAMED = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")  # an index that pandas or R wrote
+_NAME = re.compile(r"\S*[0-9]\S*|.*[^\s/]\.[A-Za-z]\w{1,4}")
+_SEPARATOR_LINE = re.compile('"?sep=(.)"?[\r\n]*')  # the first, in what Excel reads
+_MAGIC = {  # the first bytes of files that are no text
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"PK\3\4": ".zip",
+    b"PAR1": ".parquet",
+    b"\xd0\xcf\x11\xe0": ".xls",
+}
 
 
 def read_table(path: AnyPath, *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
-    """Read a CSV or Parquet file (``.parquet``) into a table of strings; the module says what cells and index are.
+    """Read a CSV or Parquet file or a spreadsheet into a table of strings; the module says what cells and index are.
 
-    CSV is UTF-8 with or without a byte-order mark, packed by gzip if the name ends in ``.gz``, with lines that end in
-    LF or CRLF. Quoted cells may contain delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row
-    has as many cells as the header. A TableError names the file and what is wrong, a missing ``required`` column or a
-    header alone where the table ``needs_rows`` among it.
+    CSV is UTF-8 with or without a byte-order mark, perhaps packed by gzip, bzip2, xz, zstd or zip, with lines that end
+    in LF or CRLF. Quoted cells may contain delimiters, doubled quotes and line breaks. Blank lines, and columns at the
+    end that are empty and without a name, are skipped. Every row has as many cells as the header. A first line
+    ``sep=;`` names another delimiter. Of a spreadsheet the first sheet is read. A TableError names the file and what is
+    wrong, a missing ``required`` column or a header alone where the table ``needs_rows`` among it.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise TableError(f"{file}", expected="an existing CSV or Parquet file")
-    table = _read_parquet(file) if file.suffix == ".parquet" else next(_csv_parts(file, sys.maxsize))
-    check_columns(file, list(table.columns), required)
+    table = next(read_table_parts(path, required=required, rows_at_once=sys.maxsize))
     if needs_rows and table.empty:
-        raise TableError(f"{file} has no rows", expected="rows below the header")
+        raise TableError(f"{path} has no rows", expected="rows below the header")
     return table
 
 
-def read_table_parts(path: AnyPath, *, required: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
+def read_table_parts(
+    path: AnyPath, *, required: Sequence[str] = (), rows_at_once: int = _PART
+) -> Iterator[pd.DataFrame]:
     """As :func:`read_table`, some rows at a time (at least one part), so that a long CSV file takes little memory."""
     file = Path(path)
-    for part in _csv_parts(file, _PART) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
-        check_columns(file, list(part.columns), required)
-        yield part
+    if not file.is_file():
+        raise TableError(f"{file}", expected="an existing CSV or Parquet file")
+    suffix = _form_of(file)
+    if suffix in PARQUET_SUFFIXES:
+        parts: Iterable[pd.DataFrame] = [_read_parquet(file)]
+    else:
+        parts = [_read_sheet(file)] if suffix in SHEET_SUFFIXES else _csv_parts(file, suffix, rows_at_once)
+    for part in parts:
+        table = _without_index(part, required)
+        check_columns(file, list(table.columns), required)
+        yield table
+
+
+def table_suffix(path: AnyPath) -> str:
+    """The suffix of a table's name in small letters, without that of its packing.
+
+    >>> table_suffix("labels.CSV.gz"), table_suffix("labels.pq")
+    ('.csv', '.pq')
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    return next((suffix for suffix in reversed(suffixes) if suffix not in _OPENERS), "")
+
+
+def _form_of(file: Path) -> str:
+    """The suffix that a file's name should have: its own where that is known, or else by its first bytes."""
+    suffix = file.suffix.lower()
+    if suffix in (*PARQUET_SUFFIXES, *SHEET_SUFFIXES, *_OPENERS):
+        return suffix
+    with reading_file(file, expected="a readable file"), file.open("rb") as binary:
+        beginning = binary.read(8)
+    return next((form for magic, form in _MAGIC.items() if beginning.startswith(magic)), suffix)
 
 
 def write_table(path: AnyPath, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -86,14 +140,14 @@ def line_names(table: pd.DataFrame, path: AnyPath) -> Callable[[int], str]:
     return lambda row: f"{name}, line {lines[row]}"
 
 
-def _csv_parts(path: Path, max_rows: int) -> Iterator[pd.DataFrame]:
+def _csv_parts(path: Path, suffix: str, max_rows: int) -> Iterator[pd.DataFrame]:
     header: list[str] | None = None
     lines: list[int] = []
     rows: list[list[str]] = []
-    for line, cells in _csv_rows(path):
+    for line, cells in _csv_rows(path, suffix):
         if header is None:
             header = cells
-            check_columns(path, header, ())
+            width = max((place for place, name in enumerate(header, start=1) if name.strip()), default=len(header))
             delimiter_remedy = _other_delimiter(header)
         elif delimiter_remedy and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
             raise TableError(
@@ -103,15 +157,17 @@ def _csv_parts(path: Path, max_rows: int) -> Iterator[pd.DataFrame]:
             problem = f"{path}, line {line}: {len(cells)} cells, {_shorten(cells)}"
             remedy = delimiter_remedy or "put cells that hold the delimiter in double quotes"
             raise TableError(problem, expected=f"{len(header)} as in the header", remedy=remedy)
+        elif any(map(str.strip, cells[width:])):
+            raise TableError(f"{path}, line {line}: {_shorten(cells[width:])}", expected="a name for each column")
         else:
             lines.append(line)
-            rows.append(cells)
+            rows.append(cells[:width])
             if len(rows) == max_rows:
-                yield _text_table(header, lines, rows)
+                yield _text_table(header[:width], lines, rows)
                 lines, rows = [], []
     if header is None:
         raise TableError(f"{path} is empty", expected="a header and rows")
-    yield _text_table(header, lines, rows)
+    yield _text_table(header[:width], lines, rows)
 
 
 def _text_table(header: list[str], lines: list[int], rows: list[list[str]]) -> pd.DataFrame:
@@ -121,32 +177,80 @@ def _text_table(header: list[str], lines: list[int], rows: list[list[str]]) -> p
     return table
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
     with (
-        reading_file(path, expected="a CSV file, packed by gzip if its name ends in .gz"),
-        gzip.open(path) if _is_packed(path) else path.open("rb") as binary,
+        reading_file(path, expected="a CSV file, packed by gzip, bzip2, xz, zstd or zip if its name says so"),
+        open_unpacked(path, suffix) as binary,
         TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file,  # type: ignore[type-var, unused-ignore]
     ):
-        reader = csv.reader(_bounded_lines(file, path), strict=True)
-        line, previous_limit = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
+        text_lines = _bounded_lines(file, path)
+        previous_limit = csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
+        line = 1
         try:
+            first = next(text_lines, "")
+            separator = _SEPARATOR_LINE.fullmatch(first)
+            tab = "\t" if table_suffix(path) == ".tsv" else ","
+            skipped = int(separator is not None)
+            line += skipped
+            reader = csv.reader(
+                text_lines if separator else chain([first], text_lines),
+                strict=True,
+                delimiter=separator[1] if separator else tab,
+            )
             for cells in reader:
                 if any("\0" in cell for cell in cells):  # Python 3.10's csv refuses it itself
                     raise TableError(f"{path}, line {line}: a NUL character", expected="text")
                 if cells:
                     yield line, cells
-                line = reader.line_num + 1
+                line = skipped + reader.line_num + 1
         except csv.Error as error:
             raise TableError(f"{path}, line {line}: {error}", expected="well-formed CSV") from None
         except UnicodeDecodeError:
-            raise not_utf8(path, line=line if _is_packed(path) else None) from None
+            raise not_utf8(path, line=line if suffix in _OPENERS else None) from None
         finally:
             csv.field_size_limit(previous_limit)
 
 
-def _is_packed(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
+def open_unpacked(path: Path, suffix: str | None = None) -> Any:
+    """A stream of the bytes of a file, unpacked as its suffix says; refuses a small file that unpacks to a huge one."""
+    unpack = _OPENERS.get(path.suffix.lower() if suffix is None else suffix)
+    if unpack is None:
+        return path.open("rb")
+    size, unpacked = path.stat().st_size, 0
+    with unpack(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            unpacked += len(block)
+            if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * size):
+                expected = f"at most {_MOST_RATIO} times as many"
+                raise TableError(f"{path}: {size:,} bytes unpack to more than {unpacked:,}", expected=expected)
+    return unpack(path, "rb")
+
+
+def _open_zipped(path: Path, _: str) -> IO[bytes]:
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+    if len(names) != 1 or "xl/workbook.xml" in names:
+        archive.close()
+        raise TableError(f"{path} with {some_of(names)}", expected="one CSV file in the archive")
+    return archive.open(names[0])
+
+
+def _open_zstandard(path: Path, _: str) -> Any:
+    require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(path.open("rb"), "zstd")
+
+
+_OPENERS: Mapping[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zip": _open_zipped,
+    ".zst": _open_zstandard,
+}
+PACKED_SUFFIXES = tuple(_OPENERS)
 
 
 def _bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
@@ -157,22 +261,53 @@ def _bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
         yield line
 
 
+def _without_index(table: pd.DataFrame, required: Sequence[str]) -> pd.DataFrame:
+    """The table without the columns at its beginning by which pandas and R number rows: unnamed, and of integers."""
+    unnamed = len([*takewhile(_UNNAMED.fullmatch, table.columns)])
+    table.columns = [*(f"Unnamed: {column}" for column in range(unnamed)), *table.columns[unnamed:]]
+    indexes = [
+        name
+        for name in table.columns[: min(unnamed, table.shape[1] - 1)]
+        if name not in required and all(map(_INTEGER.fullmatch, table[name]))
+    ]
+    return table.drop(columns=indexes) if indexes else table
+
+
+def _read_sheet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    with reading_file(path, expected="a spreadsheet that pandas reads"):
+        sheet = pd.read_excel(path, dtype=str, na_filter=False).astype(str)
+    empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
+    return sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+
+
 def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     expected = "a Parquet file of plain, differently named columns"
     arrow_table = read_parquet(path, expected=expected)
     with reading_file(path, expected=expected):
-        columns = {name: arrow_texts(arrow_table.column(name)) for name in arrow_table.column_names}
-    index = pd.RangeIndex(1, arrow_table.num_rows + 1)
-    table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=arrow_table.column_names, dtype=str)
-    return table
+        check_columns(path, arrow_table.column_names, ())
+        names = data_columns(arrow_table.schema)
+        columns = {name: arrow_texts(arrow_table.column(name)) for name in names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(1, arrow_table.num_rows + 1), columns=names, dtype=object)
 
 
-def arrow_texts(column: Any) -> list[str]:
-    """The cells of a column of Arrow as text; a null or NaN is empty."""
-    texts, missing = column.cast("string").fill_null(""), column.is_null(nan_is_null=True)
-    return ["" if empty else text for text, empty in zip(texts.to_pylist(), missing.to_pylist(), strict=True)]
+def arrow_texts(column: Any) -> NDArray[Any]:
+    """The cells of a column of Arrow as texts; a null or NaN is empty, and a list its texts between bars."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+        column = compute.binary_join(column, LIST_SEPARATOR)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    missing = coded.dictionary.is_null(nan_is_null=True)
+    texts = compute.if_else(missing, "", coded.dictionary.cast("string")).to_pylist()
+    # Equal cells share one object: a column of few labels takes 8 bytes a cell.
+    return np.array([*texts, ""], object)[coded.indices.fill_null(len(texts)).to_numpy()]
 
 
 def check_columns(
@@ -256,13 +391,45 @@ def frame_columns(
     requested_names = column_names if names is None else [str(name) for name in names]
     check_columns(frame_name, column_names, requested_names)
     columns = dict(zip(column_names, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
-    return {name: _plain(columns[name].to_list()) for name in requested_names}
+    return {name: plain_cells(columns[name].to_list()) for name in requested_names}
 
 
-def _plain(cells: list[Any]) -> list[Any]:
+def plain_cells(cells: list[Any]) -> list[Any]:
+    """Cells of a frame; None for a missing one, and integers for floats that are all whole numbers."""
     values = [None if is_missing(cell) else cell for cell in cells]
     is_integral = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in values)
     return [None if cell is None else int(cell) for cell in values] if is_integral else values
+
+
+def is_empty(label: object) -> bool:
+    """True for None, NaN, pandas' NA, text without a visible character, and what programs write for nothing.
+
+    >>> [is_empty(label) for label in ("NA", "#N/A", " ")]
+    [False, True, True]
+    """
+    return label in NOTHING or not label.strip() if isinstance(label, str) else is_missing(label)
+
+
+def label_text(text: str) -> str:
+    r"""The text in Unicode's composed form (NFC), without invisible signs at the ends of its words.
+
+    >>> label_text("cafe\u0301"), label_text("lake\u200d house")
+    ('café', 'lake house')
+    """
+    return text if text.isascii() else _INVISIBLE.sub("", normalize("NFC", text))
+
+
+def are_names(cells: Sequence[object]) -> bool:
+    """Whether cells name the rows of a table: two or more, all different, and each looks like a file or an id.
+
+    An id has a digit and no white space.
+
+    >>> are_names(["a.jpg", "b.jpg"]), are_names(["Q42", "Q5"]), are_names(["lake", "peak"])
+    (True, True, False)
+    """
+    sample = cells[:1000]  # usually enough to see that labels repeat
+    is_different = 1 < len(sample) == len(set(sample)) and len(cells) == len(set(cells))
+    return is_different and all(map(_NAME.fullmatch, map(str, cells)))
 
 
 def is_missing(cell: Any) -> bool:

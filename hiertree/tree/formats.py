@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -18,8 +18,11 @@ from ..errors import OptionError, TableError, raised_as
 from ..io.files import AnyPath, open_replacing
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
-from ..level_columns import ADDED
-from .label_rows import Numbered, Row, Where, check_labels, trimmed
+from ..level_columns import ADDED, SEPARATORS, split_path
+from .label_rows import Numbered, Row, RowPolicies, Where, check_labels, suggest_separator, trimmed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -28,9 +31,22 @@ _HEADER = re.compile(
     r"(?i)parent|child|source|target|hyp(er|o)nym|(super|sub)_?class|broader|narrower|^from to$|^to from$"
 )
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
+_WHOLE = re.compile(r"[0-9]+(\.0)?")
+_ATTRIBUTES = re.compile(r"\s*\{.*\}\s*$")  # behind an edge, as networkx writes them
+_TAXONOMY_HEAD = re.compile("# (Google_Product_Taxonomy|Shopify Product Taxonomy)")
+_TAXONOMY_ID = re.compile(r"(?:([0-9]+) - |(gid://\S+)\s+: )")
+_PHYLO = "t = Bio.Phylo.read(path, {!r}); LabelTree.from_edges((p.name, c.name) for p in t.find_clades() for c in p)"
+_OBO = "LabelTree.from_networkx(obonet.read_obo(path), direction='child-parent')"
+_OTHER_FORMATS = {  # by their beginning
+    r"format-version:": ("OBO", _OBO),
+    r"<\?xml|<rdf|<Ontology|Prefix\(|@prefix": ("OWL", f"convert it to OBO, as ROBOT does, then {_OBO}"),
+    r"#NEXUS": ("NEXUS", _PHYLO.format("nexus")),
+    r"\(.*;\s*\Z": ("Newick", _PHYLO.format("newick")),
+}
+ROOT = "root"  # of paths, which belongs to no level
 
 
-def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False) -> tuple[list[Row], Where]:
+def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool, is_path: bool) -> tuple[list[Row], Where]:
     """The named columns of a CSV or Parquet file as rows of labels, and a function that names row i in messages.
 
     The last column becomes integers when every cell is written as one; ``trim`` drops the empty cells at the end of a
@@ -40,17 +56,28 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False
     table = read_table(path, required=levels, needs_rows=True)
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels[:-1]]
     columns.append(as_integers(table[levels[-1]].tolist()))
+    if not is_path:
+        suggest_separator(columns[-1], f"{path}, {levels[-1]}")
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     return rows, line_names(table, path)
 
 
-def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) -> tuple[Sequence[str], list[Row], Where]:
+def reading_options(policies: RowPolicies) -> dict[str, bool]:
+    """What the policies say of cells: whether empty ones end a row, and whether the last holds a whole path."""
+    return {"trim": policies.get("uneven", "error") != "error", "is_path": policies.get("separator") is not None}
+
+
+def read_label_frame(
+    frame: Any, levels: Sequence[str] | None, *, trim: bool, is_path: bool
+) -> tuple[Sequence[str], list[Row], Where]:
     """As :func:`read_label_table`, for a frame in memory whose labels stay as they are; with its level names."""
     if levels is not None:
         check_level_columns(levels)
     columns = frame_columns(frame, levels)
     names = [name for name in columns if levels is not None or name not in ADDED]
     check_level_columns(names)
+    if not is_path:
+        suggest_separator(columns[names[-1]], f"the frame, {names[-1]}")
     rows = zip(*(columns[name] for name in names), strict=True)
     return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
@@ -167,27 +194,94 @@ def as_tuple(value: Any) -> Hashable:
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:
-    """Read (parent, child) pairs for :meth:`hiertree.LabelTree.from_edges`: one per line, separated by white space.
+    """Read (parent, child) pairs for :meth:`hiertree.LabelTree.from_edges`: one per line.
 
-    Empty lines are skipped.
+    White space separates the two, or one tab where names hold spaces. Empty lines, comments after ``#`` and the
+    attributes that networkx writes behind an edge are left out.
 
     Args:
         path: a UTF-8 text file.
         child_first: whether lines read "child parent".
 
     Raises:
-        TableError: the file cannot be read, or a line has not exactly two words; the message names the line.
+        TableError: the file cannot be read, or a line has not exactly two names; the message names the line.
     """
-    edges = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
-        words = line.split()
-        if words and len(words) != 2:
-            raise TableError(f"{Path(path).name}, line {number}: {line!r:.200}", expected="two words: parent and child")
-        if words:
-            edges.append((words[1], words[0]) if child_first else (words[0], words[1]))
+    text = read_text(path)
+    _refuse_other_format(path, text)
+    edges: list[tuple[str, str]] = []
+    for line_index, line in enumerate(text.splitlines(), start=1):
+        plain_line = "" if line.startswith("#") else _ATTRIBUTES.sub("", line)
+        names = [
+            name for name in map(str.strip, plain_line.split("\t" if "\t" in plain_line.strip() else None)) if name
+        ]
+        if names and len(names) != 2:
+            problem = f"{Path(path).name}, line {line_index}: {line!r:.200}"
+            sign = next((sign for sign in SEPARATORS if 2 * text.count(sign) > text.count("\n")), None)
+            choose = None if sign is None else {"separator": [sign]}
+            raise TableError(problem, expected="two words: parent and child", choose=choose)
+        if names:
+            edges.append((names[1], names[0]) if child_first else (names[0], names[1]))
     if len(edges) > 1 and set(edges[0]).isdisjoint(chain.from_iterable(edges[1:])):
         first, name = " ".join(edges[0]), Path(path).name
         if _HEADER.search(first):
             raise TableError(f"{name}, line 1: the header {first!r}", expected="nodes", remedy="remove that line")
         _log.warning("%s, line 1: no other line names %s; remove it if it is a header", name, " or ".join(edges[0]))
     return edges
+
+
+def _refuse_other_format(path: AnyPath, text: str) -> None:
+    """Refuse formats of ontologies and phylogenies, which other libraries read; the message has their line."""
+    for beginning, (form, remedy) in _OTHER_FORMATS.items():
+        if re.match(beginning, text.lstrip(), re.IGNORECASE):
+            raise TableError(
+                f"{path} in the {form} format", expected="a parent and its child on each line", remedy=remedy
+            )
+
+
+def read_taxonomy(
+    path: AnyPath, *, separator: str | None = None
+) -> tuple[list[tuple[str, str]], dict[Hashable, Hashable]]:
+    """Read a file with the path of a node on each line: edges for :meth:`hiertree.LabelTree.from_edges`, and labels.
+
+    Google's and Shopify's product taxonomies are read as they are published, with and without ids. A node is known by
+    its id, or else by its path as the file writes it.
+
+    Args:
+        path: a UTF-8 text file.
+        separator: what stands between the labels of a path; ``" > "`` unless given.
+
+    Raises:
+        TableError: the file cannot be read, holds no path, or one id twice.
+
+    Example:
+        ``edges, labels = read_taxonomy("taxonomy-with-ids.en-US.txt")``, then
+        ``LabelTree.from_edges(edges, labels=labels, uneven="pad")``
+    """
+    sign = separator or SEPARATORS[0]
+    lines = [line for line in read_text(path).splitlines() if line.strip() and not line.startswith("#")]
+    matches = [_TAXONOMY_ID.match(line) for line in lines]
+    has_ids = all(matches)
+    node_of: dict[tuple[str, ...], str] = {}
+    for line, match in zip(lines, matches, strict=True):
+        text = line[match.end() :] if has_ids and match else line
+        row = tuple(split_path(text, sign))
+        node_of.setdefault(row, match[1] or match[2] if has_ids and match else sign.join(row))
+    if len(set(node_of.values())) < len(node_of) or not node_of:
+        raise TableError(f"{path} with {len(lines)} paths", expected="one path or more, and an id only once")
+    for row in list(node_of):
+        for depth in range(1, len(row)):
+            node_of.setdefault(row[:depth], sign.join(row[:depth]))
+    edges = [(node_of.get(row[:-1], ROOT), node) for row, node in node_of.items()]
+    return edges, {node: row[-1] for row, node in node_of.items()}
+
+
+def is_taxonomy(path: AnyPath) -> bool:
+    """Whether a file says in its first line that it is Google's or Shopify's taxonomy of products."""
+    return _TAXONOMY_HEAD.match(read_text(path)) is not None
+
+
+def edge_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Two columns of edges, whose numbers are written alike: pandas writes 1.0 where a parent is missing."""
+    columns = table[list(names)]
+    whole = columns.map(lambda cell: not cell or _WHOLE.fullmatch(cell) is not None).to_numpy().all()
+    return columns.map(lambda cell: cell.removesuffix(".0")) if whole else columns

@@ -6,6 +6,7 @@ numbered from 0 in order of first appearance.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -16,14 +17,14 @@ from numpy.typing import NDArray
 
 from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, InputError, NotATreeError, UnevenDepthError
-from ..io.tables import is_frame, is_missing
-from ..level_columns import UNKNOWN
-from ..options import check_choice
+from ..io.tables import is_empty, is_frame, label_text
+from ..level_columns import UNKNOWN, path_separator, split_names, split_path
+from ..options import Uneven, check_choice, require
 
+_log = logging.getLogger(__name__)
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
 Nested: TypeAlias = "dict[Hashable, Nested | list[Hashable]]"
-Uneven = Literal["error", "pad", "truncate", "unknown"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
@@ -40,6 +41,7 @@ class RowPolicies(TypedDict, total=False):
     repeats: Repeats
     homonyms: Homonyms
     gaps: Gaps
+    separator: str | None
 
 
 def check_row_policies(
@@ -49,8 +51,10 @@ def check_row_policies(
     repeats: Repeats = "error",
     homonyms: Homonyms = "separate",
     gaps: Gaps = "error",
+    separator: str | None = None,
 ) -> None:
     """Refuse an unknown policy."""
+    require(separator is None or bool(separator), "separator", separator, "the sign between labels, such as ' > '")
     check_choice("leaf", leaf, LeafKey)
     check_choice("uneven", uneven, Uneven)
     check_choice("repeats", repeats, Repeats)
@@ -69,11 +73,6 @@ class Numbered(NamedTuple):
         """For every level the labels of the leaves' nodes; None where they are unknown."""
         pairs = zip(self.labels, self.paths.T, strict=True)
         return [list(map([*labels, None].__getitem__, column.tolist())) for labels, column in pairs]
-
-
-def is_empty(label: object) -> bool:
-    """True for None, NaN, pandas' NA, and text without a visible character."""
-    return not label.strip() if isinstance(label, str) else is_missing(label)
 
 
 def check_rows(
@@ -127,6 +126,22 @@ def check_labels(row: Row, place: str) -> None:
             )
 
 
+def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[list[Row], Sequence[str] | None]:
+    """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too."""
+    iterated = enumerate(_iterated(rows, "the rows"))
+    whole = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
+    paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in whole]
+    if names is not None and (depth := max(map(len, paths), default=0)) > len(names):
+        names = [*names[:-1], *split_names(names[-1], depth - len(names) + 1)]
+    return paths, names
+
+
+def suggest_separator(labels: Iterable[Any], name: str) -> None:
+    """Log that all labels hold a separator of paths, where none was given."""
+    if sign := path_separator(labels):
+        _log.warning("%s: each label holds %r; pass separator=%r (--separator) if they are paths", name, sign, sign)
+
+
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
     """The rows, their empty labels filled by the nearest label above or below; those that have none there stay."""
     for number, labels in enumerate(_iterated(rows, "the rows")):
@@ -177,8 +192,10 @@ def row_of(labels: Any, place: str) -> Row:
 
 
 def plain_label(label: Any) -> Any:
-    """A scalar of numpy or torch as Python's own, which files hold."""
-    return label.item() if isinstance(label, np.generic) or hasattr(label, "detach") else label
+    """A scalar of numpy or torch as Python's own, which files hold; a text in one spelling."""
+    if isinstance(label, np.generic) or hasattr(label, "detach"):
+        label = label.item()
+    return label_text(label) if isinstance(label, str) else label
 
 
 def _iterated(values: Any, name: str) -> Iterable[Any]:

@@ -26,7 +26,18 @@ from ..io.files import AnyPath
 from ..io.reading import reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
-from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
+from .label_rows import (
+    Gaps,
+    Homonyms,
+    LeafKey,
+    Repeats,
+    Uneven,
+    Where,
+    check_row_policies,
+    check_rows,
+    filled_gaps,
+    split_rows,
+)
 from .numbered_tree import NumberedTree
 
 if TYPE_CHECKING:
@@ -58,6 +69,7 @@ class LabelTree(NumberedTree):
         repeats: Repeats = "error",
         homonyms: Homonyms = "separate",
         gaps: Gaps = "error",
+        separator: str | None = None,
         where: Where | None = None,
     ) -> LabelTree:
         """Build a tree from one row of labels per leaf, coarse → fine.
@@ -75,6 +87,8 @@ class LabelTree(NumberedTree):
             homonyms: what the same text under two parents means: two ``"separate"`` nodes, or an ``"error"``.
             gaps: what to do with an empty label above another: ``"error"``; ``"above"`` repeats the label above it, so
                 that all rows with this gap share a node there; ``"below"`` repeats the label below it.
+            separator: what stands between the labels of a path that is written as one text, the last of its row or the
+                row itself: ``" > "`` of ``"Animals > Birds"``.
             where: names row i in error messages, for instance by file and line.
 
         Raises:
@@ -87,8 +101,12 @@ class LabelTree(NumberedTree):
         >>> LabelTree.from_paths([("bird", "wren"), ("bird",)], uneven="unknown").paths(["wren", "bird"])
         array([[ 0,  0],
                [ 0, -1]], dtype=int32)
+        >>> LabelTree.from_paths(["Animals > Birds", "Animals > Cats"], separator=" > ").leaves
+        ('Birds', 'Cats')
         """
-        check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps)
+        check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps, separator=separator)
+        if separator is not None:
+            rows, level_names = split_rows(rows, separator, level_names)
         rows_without_gaps = rows if gaps == "error" else filled_gaps(rows, gaps)
         leaf_rows, leaf_ids = check_rows(
             rows_without_gaps, repeats=repeats, leaf=leaf, row_name=where or (lambda i: f"row {i}")
@@ -100,7 +118,8 @@ class LabelTree(NumberedTree):
     def from_csv(cls, path: AnyPath, *, levels: Sequence[str], **policies: Unpack[RowPolicies]) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
 
-        Policies are ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
+        Policies are those of :meth:`from_paths`: ``leaf``, ``uneven``, ``repeats``, ``homonyms``, ``gaps`` and
+        ``separator``.
 
         Leaf ids become integers when every one of them is written as one. With an ``uneven`` policy, empty cells at the
         end of a row mean that its path ends there.
@@ -109,7 +128,7 @@ class LabelTree(NumberedTree):
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        rows, row_name = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
+        rows, row_name = formats.read_label_table(path, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=levels, where=row_name, **policies)
 
     @classmethod
@@ -124,7 +143,8 @@ class LabelTree(NumberedTree):
         Args:
             frame: one row per leaf, or per image with ``repeats="merge"``.
             levels: columns, coarse → fine; all of them unless given.
-            **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
+            **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms``, ``gaps`` and ``separator``, as for
+                :meth:`from_paths`.
 
         Raises:
             InputError: not a frame.
@@ -137,7 +157,7 @@ class LabelTree(NumberedTree):
         array([[0, 1],
                [0, 0]], dtype=int32)
         """
-        names, rows, row_name = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
+        names, rows, row_name = formats.read_label_frame(frame, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=names, where=row_name, **policies)
 
     @classmethod

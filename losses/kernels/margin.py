@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hiertree.jit import Floats
 
-from .base import StepParameters
+from .steps import StepParameters
 
 LARGEST_POWER = 350.0  # e to this power, squared, is finite
 ERROR = {torch.float32: 1e-6, torch.float64: 1e-14}  # of a sigmoid
@@ -39,23 +39,24 @@ class BeyondMargin:
     def __init__(self, depth: Tensor, targets: Tensor, step: StepParameters, span: float, dtype: torch.dtype) -> None:
         target_depth = depth.gather(1, targets)
         self._target_depth, self._step, self._dtype = target_depth, step, dtype
-        self._num_above = torch.searchsorted(
-            depth, target_depth - step.margin
-        )  # candidates with t > δ, for each target
+        self._num_above = counts_below(depth, target_depth - step.margin)  # of each target's candidates: t > δ
         series = decay_series(step.margin / step.tau, ERROR[dtype])
-        half = LARGEST_POWER / len(series[0])  # of a window, in τ
-        windows = torch.arange(int(1.001 * span / (2 * half * step.tau)) + 1, device=depth.device)[:, None]
-        powers = torch.arange(1, len(series[0]) + 1, device=depth.device)[:, None]
-        center = (2 * windows + 1) * half
+        num_powers = len(series[0])
+        half = LARGEST_POWER / num_powers  # of a window, in τ
+        windows = int(1.001 * span / (2 * half * step.tau)) + 1
+        center = (2 * torch.arange(windows, device=depth.device, dtype=depth.dtype)[:, None] + 1) * half
+        shape = (len(depth), windows, num_powers)
+        self._features = depth.new_empty(len(depth), 1 + windows * num_powers, depth.shape[1])
+        self._features[:, 0] = depth
         place = depth[:, None] / step.tau - center  # (B, windows, M)
+        _powers_of_exp(place.clamp_(max=half), self._features[:, 1:].view(*shape, -1))
         target_place = target_depth[:, None] / step.tau - center
-        growth = (place.clamp_(max=half)[:, :, None] * powers).exp_().flatten(1, 2)
-        self._features = torch.cat([depth[:, None], growth], dim=1)
-        decay = (target_place.clamp(min=-half)[:, :, None] * -powers).exp_()
-        if len(windows) > 1:
+        decay = depth.new_empty(*shape, targets.shape[1])
+        _powers_of_exp(target_place.clamp(min=-half).neg_(), decay)
+        if windows > 1:
             decay *= ((target_place >= -half) & (target_place < half))[:, :, None]
         self._decay = decay.flatten(1, 2)
-        self._series = depth.new_tensor(series).repeat(1, len(windows))
+        self._series = depth.new_tensor(series).repeat(1, windows)
 
     def sums(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
@@ -74,11 +75,27 @@ class BeyondMargin:
         return sums[:, 0].mul_(self._step.rho).sub_(bells, alpha=1 / self._step.tau).to(self._dtype)
 
 
+def counts_below(rising: Tensor, values: Tensor) -> Tensor:
+    """(B, T) how many of each row are below each value; on a CPU by numpy, which takes half of torch's time."""
+    if rising.device.type != "cpu":
+        return torch.searchsorted(rising, values)
+    pairs_of_rows = zip(rising.numpy(), values.numpy(), strict=True)
+    return torch.from_numpy(np.stack([row.searchsorted(row_values) for row, row_values in pairs_of_rows]))
+
+
+def _powers_of_exp(exponent: Tensor, powers: Tensor) -> None:
+    """Write e^x, e^2x, … of (B, windows, n) exponents into (B, windows, powers, n)."""
+    torch.exp(exponent, out=powers[:, :, 0])
+    for power in range(1, powers.shape[2]):
+        torch.mul(powers[:, :, power - 1], powers[:, :, 0], out=powers[:, :, power])
+
+
 def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -> Tensor:
     """(B, 1 + F, T) Σ mass and Σ mass·feature (B, F, M) before each end; it reads row ``rows[b, k]`` of the masses."""
     (num_rows, per_row, num_items), num_sums = masses.shape, 1 + features.shape[1]
     sums = features.new_zeros(num_rows, per_row, 1 + num_items)
     before_ends, index = features.new_empty(num_rows, num_sums, ends.shape[1]), rows * sums.shape[2] + ends
+    masses = masses.to(features.dtype)  # once, for all products
     sums[..., 1:] = masses
     for number, feature in enumerate((*features.unbind(dim=1), None)):
         torch.gather(sums.cumsum_(dim=2).flatten(1), 1, index, out=before_ends[:, number])

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .base import PairKernel, StepParameters
 from .margin import BeyondMargin, running_sums
 from .sigmoid_grid import SigmoidGrid
+from .steps import PairKernel, StepParameters
 
 
 class SavedSums(NamedTuple):
@@ -26,7 +26,7 @@ class SavedSums(NamedTuple):
 
 
 class SortedPairs(PairKernel):
-    """See :class:`hiertree.losses.kernels.base.PairKernel`."""
+    """See :class:`hiertree.losses.kernels.steps.PairKernel`."""
 
     def __init__(
         self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, span: float, num_targets: int

@@ -21,10 +21,9 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.level_columns import path_nodes
 from hiertree.options import check_integer, require
 
-from ..kernels.all_pairs import AllPairs
-from ..kernels.base import PairKernel, StepParameters
 from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
+from ..kernels.steps import AllPairs, PairKernel, StepParameters
 from .inputs import (
     CheckedPaths,
     GivenLevels,

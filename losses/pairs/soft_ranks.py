@@ -29,7 +29,7 @@ from torch.nn.functional import pad
 
 from hiertree.options import check_number
 
-from ..kernels.base import PairKernel, StepParameters, logistic
+from ..kernels.steps import PairKernel, StepParameters, logistic
 from .pairs import ScoredPairs
 
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε

@@ -34,7 +34,7 @@ class Codes(NamedTuple):
 def values_of_codes(retrieval: Retrieval[Codes]) -> Floats:
     """(Q, M) values of the metrics."""
     codes, num_levels = retrieval.source, retrieval.request.num_levels
-    item_by_item = retrieval.request.ties == "index" or codes.gallery.mask.place is not None
+    item_by_item = retrieval.request.ties == "index" or codes.gallery.needs_lists
     values = np.empty((len(retrieval), len(retrieval.request.metrics)))
 
     def work(rows: slice) -> None:

@@ -25,7 +25,6 @@ from .retrieval import Retrieval
 
 if TYPE_CHECKING:
     from .device import Device
-    from .processes import Share
     from .similarity import Similarity
 
 _LONGEST_ROW = 2**18  # scores of one query
@@ -42,13 +41,13 @@ def values_on_device(
     device = cast("Device", retrieval.source.device)  # or the layout would name another way
     work = _Work(retrieval, device, layout.height, device.send(retrieval.source.gallery.tree.order))
     computed: list[Future[Floats]] = []
-    with single_threaded(device.where), device.product_precision(), ThreadPoolExecutor(1) as pool:
+    with single_threaded(device.where), device.computing(), ThreadPoolExecutor(1) as pool:
         for rows in blocks:
             positives = work.sorted_positives(rows)
-            yield from map(work.finished, computed)
+            yield from (values.result() for values in computed)
             computed = [pool.submit(work.values, rows, positives)]
             advance(len(rows))
-        yield from map(work.finished, computed)
+        yield from (values.result() for values in computed)
 
 
 class _Work(NamedTuple):
@@ -62,44 +61,42 @@ class _Work(NamedTuple):
     def values(self, rows: Ints, products: list[SortedPositives]) -> Floats:
         """The values of the queries of a block, whose positives are sorted."""
         parts = list(zip(ranges(len(rows), self.height), products, strict=True))
-        share, values = self.retrieval.source.share, np.zeros((len(rows), len(self.retrieval.request.metrics)))
-        for part, positives in parts if share is None else parts[share.part(len(parts))]:
+        values = np.empty((len(rows), len(self.retrieval.request.metrics)))
+        for part, positives in parts:
             values[part] = self.retrieval.values_of_positives(rows[part], positives)
         return values
-
-    def finished(self, values: Future[Floats]) -> Floats:
-        """The values of a block; of all processes where they share the gallery."""
-        share = self.retrieval.source.share
-        return values.result() if share is None else share.reduced(values.result())
 
     def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         """The positives of the queries of a block among all items, product by product."""
         try:
             return self._sorted_positives(rows)
         except torch.OutOfMemoryError as error:
-            remedy = "pass a smaller tile_size, or free memory there"
+            remedy = "free memory there"
             raise DeviceError(f"the memory of {self.device.where}", expected="more of it", remedy=remedy) from error
 
     def _sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         vectors, similarity = self.retrieval.source.queries(rows, self.height), self.retrieval.source
         products = []
         for part in ranges(len(rows), self.height):
-            queries = self.device.put(vectors[part.start : part.start + self.height])
+            queries = self.device.send(vectors[part.start : part.start + self.height])
             products.append(_Product(self.retrieval, rows[part], queries, self.order))
-        if similarity.held and similarity.share is None and len(self.order) <= _LONGEST_ROW:
+        if similarity.held and len(self.order) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
-            for places, items in loaded(similarity.items, similarity.parts):
+            for places, items in loaded(similarity.items, similarity.tiles):
                 self._apply(_Product.count, products, places, items)
         for product in products:
-            product.finish(similarity.share)
+            product.finish()
         return [product.move_to_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
         places, similarity = np.arange(len(self.order)), self.retrieval.source
         self._apply(
-            _Product.count_at_once, products, places, *[similarity.items(places[tile]) for tile in similarity.tiles]
+            _Product.count_at_once,
+            products,
+            places,
+            *[similarity.items(places[tile]) for tile in similarity.tile_ranges],
         )
 
     def _apply(
@@ -118,13 +115,11 @@ class _Work(NamedTuple):
 
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
         similarity = self.retrieval.source
-        parts = similarity.parts_with_positives(rows, ranges(len(rows), self.height))
+        parts = similarity.tiles_with_positives(rows, ranges(len(rows), self.height))
         for (places, product_rows), items in loaded(lambda part: similarity.items(part[0]), parts):
             part_products = [products[part.start // self.height] for part in product_rows]
             self._apply(_Product.gather, part_products, places, items)
         for product in products:
-            if similarity.share is not None:
-                product.merge(similarity.share)
             product.sort()
 
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
@@ -190,10 +185,6 @@ class _Product:
         self.gather(scores, places)
         self.sort()
         self.count(scores, places)
-
-    def merge(self, share: Share) -> None:
-        """Take the positives that other processes have found."""
-        self._negated = share.reduce(self._negated, "smallest")
 
     def sort(self) -> None:
         """Put the positives in order: by score, then by index if that breaks ties."""
@@ -278,12 +269,10 @@ class _Product:
             return positive < negated
         return (positive < negated) | (positive == negated) & (_take(self._item, cell, offset) < index)
 
-    def finish(self, share: Share | None) -> None:
-        """Add the items of intervals without a positive, and those that other processes have counted."""
+    def finish(self) -> None:
+        """Add the items of intervals without a positive."""
         counts = self._counts[:, : self._num_intervals].masked_fill(self._is_occupied[:, : self._num_intervals], 0)
         self._negatives.scatter_add_(1, 2 * self._first[:, : self._num_intervals].long(), counts)
-        if share is not None:
-            self._negatives = share.reduce(self._negatives)
 
     def move_to_processor(self) -> SortedPositives:
         """The same on the processor, most in four bytes a positive.

@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import OptionError, require_package
-from hiertree.jit import Array, Ints, Words, jit
+from hiertree.errors import require_package
+from hiertree.jit import Array, Ints, jit
 
 from ..ranking.gallery import Gallery
 from .blocks import for_each, num_threads, ranges
 from .vectors import LARGEST_SUM, Vectors, first_of_equal, hashes_of
 
 if TYPE_CHECKING:
-    from hiertree.evaluation_options import Precision
-
     from .device import Device
-    from .processes import Share
 
 LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of a tile of a larger gallery
+_LEAST_TILE = 1024  # items
 LONGEST_TILE = 2**16  # items of a tile; for each tile the tables of positives are read again, and scores held
 PRODUCT_ITEMS = 2048  # items of a product: its scores stay in the cache while they are summed
 
@@ -38,85 +36,62 @@ class Similarity:
     """Products of Q queries with N items, both given in the user's order; places are in the gallery's tree order.
 
     A normalized copy of the gallery is ``held`` if it is small enough; then all items are multiplied at once unless
-    ``tile_size`` says how many. ``tiles`` are consecutive ranges in tree order. Products have the embeddings' type
-    unless a precision is given. Where ``exact``, small integers are multiplied, and scores are squared cosines with
-    their signs.
+    it lies on a device. ``tile_ranges`` are consecutive ranges in tree order. Where ``exact``, small integers are
+    multiplied, and scores are squared cosines with their signs.
     """
 
-    share: Share | None = None  # set if processes divide the gallery
-
-    def __init__(
-        self,
-        query: Vectors,
-        items: Vectors,
-        gallery: Gallery,
-        *,
-        tile_size: int | None = None,
-        device: str | None = None,
-        precision: Precision | None = None,
-    ) -> None:
-        self._query, self._items, self.gallery, self._precision = query, items, gallery, precision
+    def __init__(self, query: Vectors, items: Vectors, gallery: Gallery, *, device: str | None = None) -> None:
+        self._query, self._items, self.gallery = query, items, gallery
+        self.embeddings = query.array, items.array  # as given
         self.dimensions = query.dimensions
-        self.device = _device(device, precision)
-        self.dtype = np.dtype(np.result_type(query.dtype, items.dtype) if precision is None else np.float32)
+        self.device = _device(device)
+        self.dtype = np.dtype(np.result_type(query.dtype, items.dtype))
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
-        self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
+        self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, _LEAST_TILE)
         if self.device is None:
             self.held = not items.mapped and num_items * row_bytes <= LARGEST_COPY
             width = num_items if self.held else min(self._piece, LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= self.device.gallery_bytes
             width = self._piece  # independent of free memory, so that values are too
-        self.tiles = ranges(num_items, width if tile_size is None else tile_size)
-        norms = self._longest()
+        self.tile_ranges = ranges(num_items, width)
+        norms = query.longest, items.longest
         largest_exact = LARGEST_SUM if self.device is None else self.device.largest_integer
         self.exact = max(norms) <= largest_exact**2 and norms[0] * norms[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
 
-    @property
-    def details(self) -> str:
-        """The precision of scores, for the convention card."""
-        if self._precision == "bfloat16":
-            return "embeddings rounded to bfloat16, summed in float32"
-        return f"{self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
-
-    @property
-    def embeddings(self) -> tuple[Array, Array]:
-        """The embeddings of the queries and of the gallery, as given."""
-        return self._query.array, self._items.array
-
     @cached_property
-    def parts(self) -> list[Ints]:
-        """The parts of the whole gallery: the places of each, in ascending order.
+    def tiles(self) -> list[Ints]:
+        """The positions of the items of each tile, in ascending order.
 
-        A part of a file is consecutive rows of it. Equal vectors belong to the part of the first of them.
+        A tile of a file is consecutive rows of it. Equal vectors belong to the tile of the first of them.
         """
-        return [places for places in self._divided(self.tiles) if len(places)]
+        return [places for places in self._divided() if len(places)]
 
     def _standing(self, tile: slice) -> Ints:
         """The places of the items of a tile, in ascending order."""
         in_file = self._items.mapped and not self.held
         return np.sort(self.gallery.tree.place[tile]) if in_file else np.arange(tile.start, tile.stop)
 
-    def _divided(self, tiles: list[slice]) -> list[Ints]:
+    def _divided(self) -> list[Ints]:
         """The places of each tile; a vector moves to the tile of the first vector that equals it."""
-        standing = list(map(self._standing, tiles))
-        if self._first is None or len(tiles) == 1:
+        standing = list(map(self._standing, self.tile_ranges))
+        if self._first is None or len(standing) == 1:
             return standing
-        part = np.empty(len(self.gallery), np.int64)
-        for index, places in enumerate(standing):
-            part[places] = index
-        target_part = part[self._first]
-        order = np.argsort(target_part, kind="stable")
-        return np.split(order, np.searchsorted(target_part[order], np.arange(1, len(tiles))))
+        tile_of_position = np.empty(len(self.gallery), np.int64)
+        for tile, positions in enumerate(standing):
+            tile_of_position[positions] = tile
+        target_tile = tile_of_position[self._first]
+        order = np.argsort(target_tile, kind="stable")
+        return np.split(order, np.searchsorted(target_tile[order], np.arange(1, len(standing))))
 
     @cached_property
-    def longest_part(self) -> int:
-        """The number of items in the longest part."""
-        return max(len(part) for part in self.parts)
+    def longest_tile(self) -> int:
+        """The number of items in the longest tile."""
+        return max(map(len, self.tiles))
 
-    def parts_with_positives(self, rows: Ints, products: list[slice]) -> Iterator[tuple[Ints, list[slice]]]:
-        """Yield each part that holds positives of these rows, and the products that have some in it."""
-        for places in self.parts:
+    def tiles_with_positives(self, rows: Ints, products: list[slice]) -> Iterator[tuple[Ints, list[slice]]]:
+        """Yield each tile that holds positives of these rows, and the products that have some in it."""
+        for places in self.tiles:
             low, high = self.gallery.positive_columns(places, rows)
             relevant_products = [product for product in products if (low[product] < high[product]).any()]
             if relevant_products:
@@ -132,16 +107,16 @@ class Similarity:
             consecutive = places[-1] - places[0] < len(places)
             return self._copy[slice(places[0], places[-1] + 1) if consecutive else places]
         items = self._vectors(self._items, self.gallery.tree.order[places])
-        return items if self.device is None else self.device.put(items)
+        return items if self.device is None else self.device.send(items)
 
-    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
+    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, *, height: int, threads: int) -> None:
         """Write the scores of padded queries against the items of a part."""
-        self.multiply(queries, items, scores, height, threads=threads)
+        self._multiply(queries, items, scores, height, threads)
         copies, originals = self.equal_columns(places)
         if len(copies):
             scores[:, copies] = scores[:, originals]
 
-    def multiply(self, queries: Array, items: Any, scores: Array, height: int, *, threads: int) -> None:
+    def _multiply(self, queries: Array, items: Any, scores: Array, height: int, threads: int) -> None:
         """Write the scores of padded queries against some items, without regard to equal vectors."""
         width = PRODUCT_ITEMS if self.device is None else len(items)
         pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(items), width)]
@@ -153,7 +128,7 @@ class Similarity:
                 if self.exact:
                     _square(queries[rows], items[tile], scores[rows, tile])
             else:
-                products = self.device.multiply(self.device.put(queries[rows]), items, exact=self.exact)
+                products = self.device.multiply(self.device.send(queries[rows]), items, exact=self.exact)
                 scores[rows] = products.cpu().numpy()
 
         for_each(multiply, pairs, threads)
@@ -171,33 +146,15 @@ class Similarity:
         """The whole gallery in tree order, normalized, on the device if there is one."""
         if self.device is None:
             return self._vectors(self._items, self.gallery.tree.order, threads=num_threads())
-        return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
+        return self.device.send_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property
     def _first(self) -> Ints | None:
-        """For each place, that of the first equal vector; None if all differ or scores are exact."""
-        return None if self.exact else self._first_of_equal()
-
-    def _first_of_equal(self) -> Ints | None:
-        return first_of_equal(
-            self.item_hashes,
-            lambda places: self._rounded(self._vectors(self._items, self.gallery.tree.order[places])),
-        )
-
-    @cached_property
-    def item_hashes(self) -> Words:
-        """(N,) hashes of the prepared items, in tree order."""
-        return np.concatenate([hashes_of(self._rounded(piece)) for piece in self._pieces()])
-
-    @property
-    def query_hashes(self) -> Words:
-        """(Q,) hashes of the prepared queries."""
-        pieces = (self._vectors(self._query, rows) for rows in ranges(len(self._query), self._piece))
-        return np.concatenate([hashes_of(self._rounded(piece)) for piece in pieces])
-
-    def _longest(self) -> tuple[float, float]:
-        """The largest squared norms of queries and items, taken as integers."""
-        return self._query.longest, self._items.longest
+        """For each position, that of the first equal vector; None if all differ or scores are exact."""
+        if self.exact:
+            return None
+        hashes = np.concatenate([hashes_of(piece) for piece in self._pieces()])
+        return first_of_equal(hashes, lambda rows: self._vectors(self._items, self.gallery.tree.order[rows]))
 
     def _vectors(self, vectors: Vectors, rows: slice | Ints, *, threads: int = 1) -> Array:
         """Some rows prepared for products: as small integers, or with norm 1."""
@@ -208,20 +165,15 @@ class Similarity:
         for piece in ranges(len(self.gallery), self._piece):
             yield self._copy[piece] if copied else self._vectors(self._items, self.gallery.tree.order[piece])
 
-    def _rounded(self, vectors: Array) -> Array:
-        return vectors if self.device is None else self.device.rounded(vectors)
 
+def _device(name: str | None) -> Device | None:
+    """The device of that name, or None for numpy."""
+    if name is None:
+        return None
+    require_package("torch", extra="train")
+    from .device import Device
 
-def _device(name: str | None, precision: Precision | None) -> Device | None:
-    """The device of that name, or None for numpy, which only multiplies in the embeddings' own type or float32."""
-    if name is not None:
-        require_package("torch", extra="train")
-        from .device import Device
-
-        return Device(name, precision)
-    if precision not in (None, "float32"):
-        raise OptionError(f"precision={precision!r}", expected="a device", remedy="pass device='cuda'")
-    return None
+    return Device(name)
 
 
 @jit

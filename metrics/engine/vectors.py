@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hiertree.arrays import StoredRows, as_embeddings
+from hiertree.arrays import as_embeddings
 from hiertree.jit import Array, Ints, Words, jit, reordering_jit
 
 from .blocks import for_each, num_threads, ranges
@@ -35,7 +35,6 @@ class Vectors:
     array: Any  # (n, d), of any real type where it lies in a file, else float32 or float64
     dtype: np.dtype[Any]  # float64 or float32, the type of their scores
     mapped: bool  # whether they lie in a file, of which no whole copy is taken
-    checked: bool = True
 
     def __len__(self) -> int:
         return len(self.array)
@@ -44,19 +43,6 @@ class Vectors:
     def dimensions(self) -> int:
         """The length of each vector."""
         return int(self.array.shape[1])
-
-    def whole(self, name: str) -> Vectors:
-        """All rows, checked; those of a memory map stay in the file."""
-        if self.mapped and not self.checked:
-            for start in range(0, len(self), _ROWS_AT_ONCE):
-                as_embeddings(self.array[start : start + _ROWS_AT_ONCE], name=f"{name}, rows from {start},")
-        array = self.array if self.checked or self.mapped else as_embeddings(self.array, name=name)
-        return Vectors(array, self.dtype, self.mapped)
-
-    def taken(self, rows: Ints, *, name: str) -> Vectors:
-        """Some rows, read into memory and checked."""
-        array = self.array[rows]
-        return Vectors(array if self.checked else as_embeddings(array, name=name, rows=rows), self.dtype, mapped=False)
 
     def unit(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
         """Some rows with norm 1; parallel rows become equal."""
@@ -92,23 +78,17 @@ class Vectors:
         return scaled
 
 
-def as_vectors(values: Any, *, name: str, distributed: bool = False) -> Vectors:
-    """Check embeddings as :func:`hiertree.arrays.as_embeddings` does, those of a memory map a few rows at a time.
-
-    Rows of files that are to be ``distributed`` among several processes are checked when these take them.
-    """
-    if distributed and isinstance(values, np.memmap | StoredRows):
-        dtype = as_embeddings(values[:1], name=name).dtype
-        if isinstance(values, StoredRows):
-            return Vectors(values, dtype, mapped=False, checked=False)
-        return Vectors(values.view(np.ndarray), dtype, mapped=True, checked=False)
+def as_vectors(values: Any, *, name: str) -> Vectors:
+    """Check embeddings as :func:`hiertree.arrays.as_embeddings` does, those of a memory map a few rows at a time."""
     if not isinstance(values, np.memmap):
         array = as_embeddings(values, name=name)
         return Vectors(array, array.dtype, mapped=False)
     if values.filename is not None:
         name = f"{name} ({values.filename})"
-    dtype = as_embeddings(values[:1], name=name).dtype
-    return Vectors(values.view(np.ndarray), dtype, mapped=True, checked=False).whole(name)
+    rows, dtype = values.view(np.ndarray), as_embeddings(values[:1], name=name).dtype
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        as_embeddings(rows[start : start + _ROWS_AT_ONCE], name=f"{name}, rows from {start},")
+    return Vectors(rows, dtype, mapped=True)
 
 
 def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | None:

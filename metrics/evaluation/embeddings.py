@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import Approximate, RetrievalOptions, Search, SearchOptions
+from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions, Search, SearchOptions
 from hiertree.options import split_options, with_options_of
 
 from ..result import Evaluation
-from .approximate import evaluate_approximately
-from .inputs import CheckedRetrievalOptions, check_inputs
+from . import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,10 +21,10 @@ class EvaluateOptions(RetrievalOptions, SearchOptions, total=False):
 
 @with_options_of(CheckedRetrievalOptions, Search)
 def evaluate(
-    query: Any,
-    query_paths: Any,
-    gallery: Any = None,
-    gallery_paths: Any = None,
+    query: ArrayLike,
+    query_paths: Labels,
+    gallery: ArrayLike | None = None,
+    gallery_paths: Labels | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
@@ -39,10 +37,11 @@ def evaluate(
 
     Args:
         query: (Q, d) embeddings, numpy, torch or a memory map, any real type, finite and of non-zero norm.
-        query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1. −1 from some level below the first on: the
-            rest is unknown, and agrees with nothing, so that the level of a pair is a lower bound.
+        query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1. −1 from some level on: the rest is
+            unknown, and agrees with nothing, so that the level of a pair is a lower bound.
         gallery: (N, d) embeddings, or None for self-retrieval.
-        gallery_paths: (N, L), ids of the same space as the queries'.
+        gallery_paths: (N, L), ids of the same space as the queries'. −1 throughout, where there is a gallery: a
+            distractor, at level 0 to every query, or a query of no class, which has no positives.
         metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
             every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
@@ -50,8 +49,6 @@ def evaluate(
             of whose levels' APs H-AP is then the weighted mean; a function counts (r, L+1) → table (r, L+1),
             called with any r of the queries; or a table (Q, L+1), one row per query, such as
             :func:`hiertree.relevance.from_networkx` gives.
-        counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or
-            ``"official"``, the query set with the query itself inside \|Ω^(L)\|, as the authors' code does.
         ties: ``"average"`` is the expectation over all orders of equal scores, exactly; ``"worst"`` and ``"best"`` put
             deeper levels last or first, which gives the bounds over all orders (``H-AP[l]`` and ``first-error[l]`` are
             the parts of these); ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
@@ -64,25 +61,14 @@ def evaluate(
             list, also in self-retrieval.
         gallery_ids: N ids, for a separate gallery.
         junk: for each query the indices of gallery items to leave out of its list.
-        distractors: (N,) booleans, True for a gallery item without a label; it is at level 0 to every query, whatever
-            its row of ``gallery_paths`` holds.
+        uneven: what labels in text or a frame are whose last ones are missing: ``"error"``, ``"pad"``, ``"truncate"``
+            or ``"unknown"``, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last column of labels into levels, such as ``" > "`` of ``"Animals > Birds"``.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
-        tile_size: gallery items multiplied at once. By default all, or some ten thousand on a device, for a memory map,
-            or where a normalized copy of the gallery would take more than half a GiB.
         device: a torch device such as ``"cuda"`` that multiplies and counts. The gallery is kept there if it takes no
             more than half of the free memory; otherwise it is sent tile by tile.
-        precision: of the products: ``"float32"``, ``"tf32"`` (CUDA alone) or ``"bfloat16"`` (embeddings rounded to it,
-            products summed in float32: more scores are equal). By default the embeddings' own type, never tf32.
-        distributed: share the work among the processes of the ``torch.distributed`` group, as Fabric starts them. Each
-            process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
-            than half a GiB it normalizes and holds its part alone; of a memory map it reads no more.
-        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, or through any engine
-            that holds the gallery (``search(queries, k)`` → indices), which may miss items; for metrics of a top k
-            (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``HD@k``, ``NDCG@k``), in float32. The card
-            says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
-            items that the search leaves out count as behind. An index of faiss holds the gallery in memory.
-        resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
-            on from them. Processes that share the work share the folder.
+        distributed: divide the queries among the processes of the ``torch.distributed`` group, as Fabric starts them.
+            Each process is given all embeddings and returns all values, the same as one process alone.
         progress: show how many queries are done.
 
     Returns:
@@ -92,10 +78,9 @@ def evaluate(
         ShapeError: arrays that do not fit together, an empty gallery, or processes that were given different ones.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
         PathError: ids that are neither integers ≥ 0 nor the −1 of an unknown rest.
-        OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, an
-            approximate search for metrics that need the whole ranking, or ``distributed`` without a process group.
-        DeviceError: no such device, or one without that precision.
-        CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
+        OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, or
+            ``distributed`` without a process group.
+        DeviceError: no such device.
 
     Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025, Sec. III–IV.
 
@@ -109,33 +94,20 @@ def evaluate(
     """
     search_options, conventions = split_options(options, Search, CheckedRetrievalOptions)
     search, checked_options = Search(**search_options), CheckedRetrievalOptions(**conventions)
-    from ..engine.compute import values_of_embeddings  # takes numba with it
+    from ..engine.blocks import current_group  # takes numba with it
+    from ..engine.compute import values_of_embeddings
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity
     from ..engine.vectors import as_vectors
     from ..ranking.gallery import labeled_gallery
 
     inputs = query, query_paths, gallery, gallery_paths
-    queries, items, labels, request = check_inputs(
-        inputs, checked_options, reader=partial(as_vectors, distributed=search.distributed)
-    )
-    if search.approximate is not None:
-        index = search.approximate if isinstance(search.approximate, Approximate) else Approximate(search.approximate)
-        return evaluate_approximately(queries, items, labels, request, index, progress=search.progress)
+    queries, items, labels, request = check_inputs(inputs, checked_options, reader=as_vectors)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    similarity_options: Any = {"tile_size": search.tile_size, "device": search.device, "precision": search.precision}
-    share, numbers = None, (request, ranked.totals, ranked.counts, len(items))
+    similarity = Similarity(queries, items, ranked, device=search.device)
+    retrieval = Retrieval(similarity, request, ranked.totals, ranked.counts, num_ranks=len(items))
     if search.distributed:
         require_package("torch", extra="train")
-        from ..engine.processes import check_alike, share_of_group
-        from ..engine.shared import similarity_of
-
-        share = share_of_group()
-        check_alike(Retrieval((ranked, queries.array, items.array), *numbers), share)
-        similarity = similarity_of(queries, items, ranked, share, **similarity_options)
-    else:
-        similarity = Similarity(queries, items, ranked, **similarity_options)
-    retrieval = Retrieval(similarity, *numbers)
-    block_options: Any = {"block_size": search.block_size, "resume": search.resume, "progress": search.progress}
-    values = values_of_embeddings(retrieval, share=share, **block_options)
-    return labels.evaluation(request, values, ranked_by="cosine similarity", details=similarity.details)
+    group = current_group() if search.distributed else None
+    values = values_of_embeddings(retrieval, block_size=search.block_size, group=group, progress=search.progress)
+    return labels.evaluation(request, values, ranked_by="cosine similarity", details=str(similarity.dtype))

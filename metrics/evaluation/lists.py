@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import shared_paths, to_numpy, unmatched
+from hiertree.arrays import MAX_LEVELS, shared_paths, to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.evaluation_options import Rules
 from hiertree.io.tables import is_frame
 from hiertree.jit import Array, Floats, Ints
+from hiertree.level_columns import UNKNOWN
 
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
-from ..matching import Matched, match
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
-from ..trec_reading import NegativeQrels, Repeats, Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
+from ..trec_reading import Triples, rows_of_names
+from . import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..request import MetricRequest
+    from ..conventions import MetricRequest
+
+_NUMERIC = {int, float, np.int64, np.float32, np.float64}
+_LARGEST = 2.0**53  # beyond it float64 rounds integers
 
 
 def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions) -> Evaluation:
@@ -45,7 +50,7 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: Ch
 
 
 def evaluate_named(
-    run: Triples, paths: tuple[Any, Any], names: tuple[Any, Any], options: CheckedRetrievalOptions, *, unjudged: str
+    run: Triples, paths: tuple[Any, Any], names: tuple[Any, Any], options: CheckedRetrievalOptions
 ) -> Evaluation:
     """Every metric of lists of names, where queries and gallery have labels and names.
 
@@ -55,23 +60,22 @@ def evaluate_named(
     is_self = gallery_paths is None
     if is_self != (gallery_names is None):
         raise OptionError("only one of gallery_paths and gallery_names", expected="both or neither")
-    sides = {"query_paths": query_paths} | ({} if is_self else {"gallery_paths": gallery_paths})
-    numbered, label_names = shared_paths(sides)
+    labels = {"query_paths": query_paths} | ({} if is_self else {"gallery_paths": gallery_paths})
+    policies: Any = {"drop_names": True, "uneven": options.uneven, "separator": options.separator}
+    numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels], **policies)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = rows_of_names(query_names, "query_names", len(queries))
     row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))
-    unlabeled_items = _unlabeled_items(run, row_of_query, row_of_item, refuse=unjudged == "error")
-    row_of_item = row_of_item | {name: len(gallery) + number for number, name in enumerate(unlabeled_items)}
+    unlabeled_items = _unlabeled_items(run, row_of_query, row_of_item, refuse=options.rules.unjudged == "error")
+    row_of_item = row_of_item | {name: row for row, name in enumerate(unlabeled_items, start=len(gallery))}
     result_queries = [*(run.queries if is_self else row_of_query)]
-    query = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(result_queries)})
+    query = _renumbered(run.query, run.queries, {name: row for row, name in enumerate(result_queries)})
     item = _renumbered(run.item, run.items, row_of_item)
     indices, scores = _padded(query, len(result_queries), (item, -1), (run.value, 0.0))
-    rows, places = [row_of_query[name] for name in result_queries], np.arange(len(row_of_item))
+    rows = [row_of_query[name] for name in result_queries]
     if is_self:
-        options = replace(options, query_ids=np.array(rows, np.int64), gallery_ids=places)
-    if unlabeled_items:
-        options = replace(options, distractors=places >= len(gallery))
-    gallery = np.concatenate([gallery, np.zeros((len(unlabeled_items), gallery.shape[1]), np.int64)])
+        options = replace(options, query_ids=np.array(rows, np.int64), gallery_ids=np.arange(len(row_of_item)))
+    gallery = np.concatenate([gallery, np.full((len(unlabeled_items), gallery.shape[1]), UNKNOWN)])
     result = _evaluate(indices, scores, queries[rows], gallery, options)
     card = replace(result.convention, level_names=label_names.level_names)
     return replace(result, query_ids=result_queries, convention=card, class_names=label_names.class_names)
@@ -90,9 +94,7 @@ def _unlabeled_items(
         raise OptionError(problem, expected=f"items that have labels, such as {next(iter(row_of_item))!r}")
     if refuse:
         strange = np.array([name not in row_of_item for name in run.items], np.bool_)
-        advice = "pass unjudged='irrelevant' to count such items at level 0"
-        expected = "a label for every item"
-        run.refuse(strange[run.item], "an item without a label", expected=expected, kind=PathError, remedy=advice)
+        run.refuse(strange[run.item], "an item without a label", expected="a label for every item", kind=PathError)
     return unlabeled_items
 
 
@@ -101,18 +103,18 @@ def _evaluate(
 ) -> Evaluation:
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
     labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, options)
-    check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
+    _check_indices(indices, len(labels.gallery_paths), options.rules)
     request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
-    values = values_of_indices(indices, labels, request, scores=scores)
+    values = _values_of_indices(indices, scores, labels, request)
     return labels.evaluation(request, values, ranked_by="ranked lists")
 
 
-def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
+def _check_indices(indices: Ints, num_items: int, rules: Rules) -> None:
     """PathError, naming the row, for an index outside the gallery or, where it is an error, repeated in a list."""
     outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
     if len(outside):
         raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
-    if repeats == "irrelevant":
+    if rules.repeats == "irrelevant":
         return
     sorted_indices = np.sort(indices, axis=1)
     repeating_rows = np.flatnonzero(
@@ -122,7 +124,7 @@ def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
         raise PathError(f"row {repeating_rows[0]} of the run lists an index twice", expected="each once")
 
 
-def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
+def _values_of_indices(indices: Ints, scores: Floats | None, labels: Labels, request: MetricRequest) -> Floats:
     """(Q, M) values of lists (Q, K) of gallery indices, −1 past a list's end, ranked by scores (Q, K) or by order."""
     queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
     gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
@@ -139,7 +141,7 @@ def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, 
     if scores is None:
         scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
     lists = ScoredLists(scores, levels, excluded)
-    totals = drop_ranked(mask.place, *lists, places, gallery.totals)
+    totals = drop_ranked(mask.dropped, *lists, places, gallery.totals)
     return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
 
 
@@ -152,24 +154,36 @@ def _repeated(indices: Ints) -> NDArray[np.bool_]:
     return is_repeat
 
 
+class _Matched(NamedTuple):
+    """T listed items and J judgments, in the order of their queries."""
+
+    queries: Sequence[Hashable]  # the judged ones first
+    num_judged: int  # of these queries
+    row: Ints  # (T,) that of each item's query
+    value: Floats  # (T,) scores, larger being better
+    level: Ints  # (T,) −1 without judgment
+    judged_row: Ints  # (J,)
+    judged_level: Ints  # (J,)
+    sources: tuple[str, str]  # the forms of the run and the judgments, for the convention card
+
+
 def evaluate_judged(
     run: Any,
     qrels: Any,
     options: CheckedRetrievalOptions,
     *,
     num_levels: int | None,
-    unjudged: str,
-    negative: NegativeQrels,
     higher_is_better: bool,
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
-    matched = match(run, qrels) if higher_is_better else None
-    if matched is None or (unjudged == "error" and (matched.level < 0).any()):
-        run_triples = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
-        matched = _match_names(run_triples, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
+    rules, matched = options.rules, _match_mappings(run, qrels) if higher_is_better else None
+    refuse = rules.unjudged == "error"
+    if matched is None or (refuse and (matched.level < 0).any()):
+        run_triples = as_run(run, higher_is_better=higher_is_better, repeats=rules.repeats)
+        matched = _match_names(run_triples, as_qrels(qrels, negative=rules.negative), refuse=refuse)
     names, row, level = matched.queries, matched.row, matched.level
     unjudged_note = f"{int((level < 0).sum())} listed items without judgment at level 0"
-    if unjudged == "error":
+    if refuse:
         unjudged_note = "every listed item has a judgment"
     depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
     request = options.replace_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
@@ -186,17 +200,54 @@ def evaluate_judged(
     return Evaluation(request.names, values, names, card)
 
 
-def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> Matched:
+def _match_mappings(run: Any, qrels: Any) -> _Matched | None:
+    """Match dictionaries of dictionaries of text, by far the most common, without numbering the items' names.
+
+    None for other forms, and for invalid input.
+    """
+    if not all(type(lists) is dict and set(map(type, lists.values())) <= {dict} for lists in (run, qrels)):
+        return None
+    names = chain(run, qrels, *(chain.from_iterable(lists.values()) for lists in (run, qrels)))
+    if set(map(type, names)) != {str}:
+        return None
+    queries = [*qrels, *(name for name in run if name not in qrels)]
+    lists, judgments = [run.get(name, {}) for name in queries], [qrels.get(name, {}) for name in queries]
+    value, grades = _cells(lists), _cells(judgments)
+    if value is None or grades is None or np.isnan(value).any():
+        return None
+    judged_level = grades.astype(np.int64)
+    if (judged_level != grades).any() or not 0 <= judged_level.min() <= judged_level.max() <= MAX_LEVELS:
+        return None
+    item_levels = (map(levels.get, items, repeat(-1)) for levels, items in zip(judgments, lists, strict=True))
+    level = np.fromiter(chain.from_iterable(item_levels), np.int64, len(value))
+    row, judged_row = (np.repeat(np.arange(len(queries)), [*map(len, items)]) for items in (lists, judgments))
+    if row[0] >= len(qrels):  # no query is shared
+        return None
+    return _Matched(queries, len(qrels), row, value, level, judged_row, judged_level, ("mapping", "mapping"))
+
+
+def _cells(lists: Iterable[Mapping[str, Any]]) -> Floats | None:
+    """The numbers of all lists in turn; None if there are none, or some that float64 may not hold."""
+    cells = [*chain.from_iterable(items.values() for items in lists)]
+    if not cells or set(map(type, cells)) - _NUMERIC:
+        return None
+    try:
+        values = np.array(cells, np.float64)
+    except OverflowError:
+        return None
+    return None if np.abs(values[np.isfinite(values)]).max(initial=0) >= _LARGEST else values
+
+
+def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> _Matched:
     """The level of each listed item, by the number of its name; refuses unjudged items on request."""
     _check_same_names(run, qrels)
     names = [*dict.fromkeys([*qrels.queries, *run.queries])]
     row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
     level = _levels_of_listed(run, qrels, row)
     if refuse:
-        advice = "pass unjudged='irrelevant' to count such items at level 0"
-        run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
+        run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError)
     levels, sources = qrels.value.astype(np.int64), (run.source, qrels.source)
-    return Matched(names, len(qrels.queries), row, run.value, level, qrels.query, levels, sources)
+    return _Matched(names, len(qrels.queries), row, run.value, level, qrels.query, levels, sources)
 
 
 def _check_same_names(run: Triples, qrels: Triples) -> None:

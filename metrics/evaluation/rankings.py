@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Literal
 
 from hiertree.errors import OptionError
-from hiertree.evaluation_options import RetrievalOptions
+from hiertree.evaluation_options import Labels, RetrievalOptions
 from hiertree.options import check_choice, with_options_of
 
 from ..result import Evaluation
-from ..runs import as_run
-from ..trec_reading import NegativeQrels
-from .inputs import CheckedRetrievalOptions
+from ..runs import Judgments, Run, as_run
+from . import CheckedRetrievalOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 @with_options_of(CheckedRetrievalOptions)
 def evaluate_ranking(
-    run: Any,
-    qrels: Any = None,
+    run: Run,
+    qrels: Judgments | None = None,
     *,
-    query_paths: Any = None,
-    gallery_paths: Any = None,
-    query_names: Any = None,
-    gallery_names: Any = None,
+    query_paths: Labels | None = None,
+    gallery_paths: Labels | None = None,
+    query_names: Iterable[Hashable] | None = None,
+    gallery_names: Iterable[Hashable] | None = None,
     num_levels: int | None = None,
-    unjudged: Literal["irrelevant", "error"] = "irrelevant",
-    negative_qrels: NegativeQrels = "error",
     higher_is_better: bool = True,
     **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
@@ -59,9 +57,6 @@ def evaluate_ranking(
         gallery_paths: (N, L) label ids.
         query_names: Q names of these rows, as the run has them.
         gallery_names: N names.
-        unjudged: what a listed item without judgment, or without a path, is, for named lists: ``"irrelevant"``, of
-            level 0, or an ``"error"``; the convention card says which, and how many there were.
-        negative_qrels: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
         higher_is_better: False if the scores of named lists are distances, such as faiss's for L2; those in a column
             ``distance`` or ``_distance`` are distances anyway.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
@@ -69,15 +64,16 @@ def evaluate_ranking(
             ``qrels``, then of the queries that only the run has (``query_ids`` of the result), level 0 counts only what
             is judged, and a list is taken as it is, its query in no count. ``ties="index"`` keeps the order of the run.
             No list loses its worst item, which one cut short does not hold. An item that a list holds twice is an
-            error, or under ``compat="delf"`` irrelevant where it stands again, as GLDv2's code has it. Ids, junk and
-            distractors are for lists of indices alone.
+            error, or under ``compat="delf"`` irrelevant where it stands again, as GLDv2's code has it. A listed item
+            without a judgment or a path is irrelevant, and a judgment below 0 an error, unless ``compat=Rules(…)``
+            says otherwise. Ids and junk are for lists of indices alone.
 
     Raises:
         OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
             masks beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
         PathError: an index outside the gallery, an item listed or judged twice, a level other than an integer from 0
-            to 255, an item without judgment under ``unjudged="error"``, or a named query without a path.
+            to 255, an item without judgment where ``Rules`` say that it is an error, or a named query without a path.
         EmbeddingError: a score is NaN.
         TableError: a broken line of a TREC file; the message names file and line.
 
@@ -98,7 +94,6 @@ def evaluate_ranking(
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         sources = "neither qrels nor label paths" if qrels is None else "both qrels and label paths"
         raise OptionError(sources, expected="exactly one of them: qrels for names, paths for indices")
-    check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     check_choice("higher_is_better", higher_is_better, Literal[True, False])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
@@ -110,11 +105,9 @@ def evaluate_ranking(
         if query_names is not None:
             raise OptionError("query_names with qrels", expected="query_names only with label paths")
         checked_options.refuse_masks("with qrels")
-        judging_options: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
-        return evaluate_judged(run, qrels, checked_options, **judging_options, higher_is_better=higher_is_better)
-    if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
-        problem = "num_levels=, negative_qrels= or unjudged='error' with label paths"
-        raise OptionError(problem, expected="these options only with qrels")
+        return evaluate_judged(run, qrels, checked_options, num_levels=num_levels, higher_is_better=higher_is_better)
+    if num_levels is not None:
+        raise OptionError("num_levels= with label paths", expected="it only with qrels")
     if query_names is not None:
         checked_options.refuse_masks("with names")
     checked_options.check_protocol(self_retrieval=gallery_paths is None)
@@ -124,4 +117,4 @@ def evaluate_ranking(
         return evaluate_indices(run, query_paths, gallery_paths, checked_options)
     run_triples = as_run(run, higher_is_better=higher_is_better, repeats=checked_options.rules.repeats)
     paths, names = (query_paths, gallery_paths), (query_names, gallery_names)
-    return evaluate_named(run_triples, paths, names, checked_options, unjudged=unjudged)
+    return evaluate_named(run_triples, paths, names, checked_options)

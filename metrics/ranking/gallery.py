@@ -25,7 +25,6 @@ from .sorted_positives import (
     count_negatives_by_index,
     empty_positives,
     gather,
-    put,
 )
 
 
@@ -35,7 +34,7 @@ class Mask(NamedTuple):
     start: Ints  # (Q+1,)
     item: Ints  # gallery indices, ascending in each row, without repeats
     rule: str  # which items are excluded, for the convention card
-    place: Literal["first", "last"] | None = None  # the item that each list loses after ranking
+    dropped: Literal["first", "last"] | None = None  # the item that each list loses after ranking
 
     def excluded(self, queries: slice | Ints, column: Ints) -> Bools:
         """(r, N) booleans for some queries; item j is in column ``column[j]``."""
@@ -50,11 +49,6 @@ class Mask(NamedTuple):
         number = self.start[1:][queries] - start
         rows, item = _each(start, number)
         return rows, self.item[item]
-
-    def rows(self, queries: slice) -> Mask:
-        """The pairs of some queries as a mask of their own."""
-        start = self.start[queries.start : queries.stop + 1]
-        return self._replace(start=start - start[0], item=self.item[start[0] : start[-1]])
 
     def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
         """(Q, L+1) the number of excluded items of each level."""
@@ -93,6 +87,11 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.tree.order)
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether rankings need the scores of whole lists."""
+        return self.mask.dropped is not None
+
     def most_positives(self, rows: slice | Ints = slice(None)) -> int:
         """The longest range of positives of some queries."""
         return int((self.tree.high[rows, 0] - self.tree.low[rows, 0]).max(initial=0))
@@ -126,25 +125,12 @@ class Gallery:
         low, high = (np.searchsorted(places, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
         gather(scores, places, low, high, self.tree.order, positives)
 
-    def put(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
-        """Write the positives at their places in the range, so that other processes can add theirs."""
-        low, high = self.positive_columns(places, rows)
-        put(scores, places, low, high, self.tree.low[rows, 0], positives.score)
-
-    def close_up(self, rows: Ints, positives: SortedPositives) -> None:
-        """Turn filled ranges into what :meth:`gather` gives."""
-        low, high = self.tree.low[rows], self.tree.high[rows]
-        first, columns = low[:, :1], np.arange(positives.score.shape[1])
-        gather(positives.score, columns, low - first, high - first, columns, positives)
-        for row, number in enumerate(positives.number) if positives.item.size else ():
-            positives.item[row, :number] = self.tree.order[first[row] + positives.item[row, :number]]
-
     def sort_lists(self, scores: Array, rows: slice | Ints, *, ties: Ties) -> tuple[SortedPositives, Ints]:
         """The sorted positives of whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
         tree, levels = self.tree, np.empty(scores.shape, np.uint8)
         fill_levels(tree.low[rows], tree.high[rows], levels)
         excluded = self.mask.excluded(rows, tree.place)
-        totals = drop_ranked(self.mask.place, scores, levels, excluded, tree.order, self.totals[rows])
+        totals = drop_ranked(self.mask.dropped, scores, levels, excluded, tree.order, self.totals[rows])
         if ties == "index":  # equal scores keep the order of the user's gallery
             scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
         return sort_matrix(scores, levels, excluded, ties=ties), totals

@@ -83,14 +83,6 @@ def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, posi
 
 
 @jit
-def put(scores: Array, places: Ints, low: Ints, high: Ints, start: Ints, positives: Array) -> None:
-    """Write columns low … high of each row where they stand from ``start`` on."""
-    for row in range(len(scores)):
-        for column in range(low[row], high[row]):
-            positives[row, places[column] - start[row]] = scores[row, column]
-
-
-@jit
 def split(
     scores: Array,
     levels: Bytes,

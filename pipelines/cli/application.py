@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 import threading
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
+from typing_extensions import override
 
 import hiertree
 from hiertree.errors import HiertreeError
@@ -22,7 +24,6 @@ from hiertree.errors import HiertreeError
 from .checked_paths import CheckedGroup
 from .datasets import datasets, split
 from .evaluation import browse, embed, evaluate, evaluate_pairs, evaluate_run, qrels, report
-from .labels import labels
 from .training import compare, demo, export, recipes, train
 from .tree import tree
 
@@ -94,6 +95,20 @@ def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
 
 
+class _LabelsGroup(CheckedGroup):
+    """``hiertree labels``, whose commands are imported when one of them, or their list, is asked for."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(import_module(".labels", __package__).labels.commands)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command: click.Command | None = import_module(".labels", __package__).labels.commands.get(cmd_name)
+        return command
+
+
+labels = _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids.")
 for command in (
     *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
     *(evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),

@@ -40,7 +40,7 @@ class DeclaredPath(click.Path):
 
     def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
-        self.role, self.siblings = role, siblings
+        self.role, self.kind, self.siblings = role, kind, siblings
         self.is_output_file = role == "output" and kind == "file"
 
     @override
@@ -106,6 +106,7 @@ NAME = Name()
 NAME_OR_INPUT = NameOrInput()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
+NO_NEXT = f"{__name__}.no_next"  # in a context's meta: whether what usually comes next makes no sense
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -169,12 +170,13 @@ class CheckedCommand(click.Command):
         outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
         if names := [str(path) for path in outputs if path.exists()]:
             click.echo(f"written to {', '.join(names)}", err=True)
-            if self.then:
+            if self.then and not ctx.meta.get(NO_NEXT):
                 values = {name: shlex.quote(str(value)) for name, value in ctx.params.items()}
                 click.echo(f"next: {self.then.format(**values)}", err=True)
 
     def _invoke_checked(self, ctx: click.Context) -> Any:
         force = ctx.params.pop("force", False)
+        self._require_existing(ctx)
         inputs, outputs, grow = (self._paths(ctx, lambda kind, role=role: kind.role == role) for role in get_args(Role))
         files = self._paths(ctx, lambda kind: kind.is_output_file)
         if (launched() or (0,))[0]:  # the first of several processes writes
@@ -189,6 +191,18 @@ class CheckedCommand(click.Command):
         input_files = [path for path in inputs if path.is_file()]
         with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
             return super().invoke(ctx)
+
+    def _require_existing(self, ctx: click.Context) -> None:
+        """Refuse a file or folder to be read that is not there; what may be either, each command looks for."""
+        for kind in ("file", "folder"):
+            paths = self._paths(
+                ctx, lambda declared, kind=kind: getattr(declared, "kind", "") == kind and declared.role == "input"
+            )
+            for path in paths:
+                if not path.exists() and not is_stream(path):
+                    from ..stored_embeddings.locations import no_such
+
+                    raise no_such(path, kind)
 
     def _paths(self, ctx: click.Context, is_selected: Callable[..., bool]) -> list[Path]:
         """The given paths of the given kinds."""
@@ -260,13 +274,9 @@ class CheckedGroup(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command's name and summary, wrapped if it is long."""
-        commands = {name: self.described(name) for name in self.list_commands(ctx)}
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands.items()])
-
-    def described(self, name: str) -> click.Command:
-        """A command that help lists."""
-        return self.commands[name]
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands if command])
 
 
 def command(*, example: str, **options: Any) -> Callable[[Callable[..., Any]], CheckedCommand]:
@@ -276,10 +286,10 @@ def command(*, example: str, **options: Any) -> Callable[[Callable[..., Any]], C
 
 def continue_in_first(ctx: click.Context) -> None:
     """Continue only in the first of the processes that a launcher started; it then counts as a single one."""
-    place = launched()
-    if place is None:
+    group = launched()
+    if group is None:
         return
-    rank, size = place
+    rank, size = group
     if rank:
         ctx.exit(0)
     message = f"{ctx.command_path} runs in one process: rank 0 of {size} runs it; other ranks exit"
@@ -299,13 +309,12 @@ def spell_option(command: click.Command, name: str, values: Sequence[str]) -> st
     '--gaps above or below to hiertree tree'
     """
     params = {param.name: param for param in command.params}
-    if name in params:
-        offered = getattr(params[name].type, "choices", values)
-        allowed = [value for value in values if value in offered]
-        return f"{as_flag(name)} {alternatives(allowed)}" if allowed else None
-    if "overrides" in params:
-        return f"--set data.{name}={alternatives(values)}"
-    return f"{as_flag(name)} {alternatives(values)} to hiertree tree"
+    offered = getattr(params[name].type, "choices", values) if name in params else values
+    if not (allowed := [shlex.quote(value) for value in values if value in offered]):
+        return None
+    if name not in params and "overrides" in params:
+        return f"--set data.{name}={alternatives(allowed)}"
+    return f"{as_flag(name)} {alternatives(allowed)}{'' if name in params else ' to hiertree tree'}"
 
 
 def _end_last_line(log: Path) -> None:

@@ -154,15 +154,15 @@ def _statistics_text(statistics: dict[str, Any]) -> str:
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
     """Rows in columns of equal width; the named columns are right-aligned."""
     columns = [
-        [cell.rjust(width) if number in right else cell.ljust(width) for cell in column]
-        for number, column in enumerate(zip(*rows, strict=True))
+        [cell.rjust(width) if index in right else cell.ljust(width) for cell in column]
+        for index, column in enumerate(zip(*rows, strict=True))
         for width in [max(map(len, column))]
     ]
     return "\n".join("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
 def _numbered(steps: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    return "\n".join(f"{count}. {step}" for count, step in enumerate(steps, start=1))
 
 
 @command(example="hiertree split images.csv --levels kind,landmark --val 0.1 --out images-split.csv")
@@ -193,7 +193,7 @@ def split(
     refuses, such as an empty label, is refused here.
     """
     from hiertree.datasets.labels_to_paths import composed, label_paths
-    from hiertree.datasets.splits import draw_parts
+    from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
 
     if out.suffix.lower() != ".csv":
@@ -203,11 +203,11 @@ def split(
         problem = f"{table} has a column {column!r}"
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
     columns = [frame[level].to_numpy(dtype=object) for level in levels]
-    label_paths(columns, level_names=levels, where=line_names(frame, table), leaf="path", uneven=uneven)
+    label_paths(columns, levels, line_names(frame, table), leaf="path", uneven=uneven)
     classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
-    parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
-    rows = ((*cells, part) for cells, part in zip(frame.itertuples(index=False), parts, strict=True))
+    splits = draw_splits(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
+    rows = ((*cells, name) for cells, name in zip(frame.itertuples(index=False), splits, strict=True))
     write_table(out, [*frame.columns, column], rows)
-    images, class_counts = Counter(parts), Counter(part for part, _ in set(zip(parts, classes, strict=True)))
-    for part in ("train", *(("val",) if val is not None else ()), "test"):
-        click.echo(f"{part}: {images[part]} images of {class_counts[part]} classes")
+    images, class_counts = Counter(splits), Counter(name for name, _ in set(zip(splits, classes, strict=True)))
+    for name in ("train", *(("val",) if val is not None else ()), "test"):
+        click.echo(f"{name}: {images[name]} images of {class_counts[name]} classes")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hiertree.errors import OptionError, require_package
-from hiertree.evaluation_options import Conventions, RetrievalConventions, Search
+from hiertree.evaluation_options import Conventions, Search
 
 from .checked_paths import (
     GROWING_FOLDER,
@@ -46,12 +46,18 @@ levels_option = option(
 uneven_option = choice(
     "--uneven", ["error", "unknown"], "What the last labels of a row are where they are empty.", default="error"
 )
+separator_option = option("--separator", str, "What divides the last column of labels into levels, as ' > '.")
 gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
 gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
 query_labels_option = option(
     "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
-names_option = option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
+ids_option = option(
+    "--ids",
+    NAME,
+    "Names of rows, no labels; default: image, or the first column of files or ids that are all different.",
+    metavar="COLUMN",
+)
 result_options = options_of(
     json_option,
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
@@ -100,11 +106,12 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @levels_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "Column of ids; no query retrieves an item of its own id.", metavar="COLUMN")
+@ids_option
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
 @uneven_option
-@field_options(RetrievalConventions)
+@separator_option
+@field_options(Conventions)
 @codes_option
 @field_options(Search)
 @result_options
@@ -114,12 +121,12 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
     .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
     gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors. EMBEDDINGS may also be a
-    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
-    and hold a part of the gallery each.
+    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts divide the
+    queries.
     """
     from ..stored_embeddings.evaluating import evaluate_file
 
-    if options["codes"] or options["approximate"]:
+    if options["codes"]:
         continue_in_first(click.get_current_context())
     evaluate_file(embeddings, **options)
 
@@ -133,7 +140,8 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 @query_labels_option
 @levels_option
 @uneven_option
-@names_option
+@separator_option
+@ids_option
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )
@@ -189,7 +197,8 @@ def evaluate_pairs(embeddings: Path, **options: Any) -> None:
 @query_labels_option
 @levels_option
 @uneven_option
-@names_option
+@separator_option
+@ids_option
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.

@@ -72,7 +72,7 @@ INTEGERS = CommaSeparated(int, "integers")
 COUNT = WholeNumber(1, 2**31 - 1)
 SEED = WholeNumber(0, 2**32 - 1)
 _WEIGHTS = CommaSeparated(float, "weights of levels, or hap, linear or gain; weights", names=get_args(RelevanceName))
-_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME, "resume": GROWING_FOLDER}
+_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -120,7 +120,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
-    from ..labels.steps import FILE_OR_NAME, GROWS
+    from ..labels.settings import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:

@@ -21,7 +21,7 @@ from .checked_paths import (
     CheckedGroup,
     command,
 )
-from .evaluation import labels_option, levels_option, names_option, query_labels_option
+from .evaluation import ids_option, labels_option, levels_option, query_labels_option
 from .options import (
     INTEGERS,
     SEED,
@@ -178,7 +178,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @option("--qrels", INPUT_FILE, "Instead, judgments of ranked lists; grades are levels.")
 @query_labels_option
 @levels_option
-@names_option
+@ids_option
 @json_option
 def compare(
     rows: tuple[str, ...],

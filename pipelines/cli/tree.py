@@ -52,6 +52,7 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
 @option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
+@option("--separator", str, "What divides the last column, or the lines of a text, into levels, as ' > '.")
 def tree(
     source: Path,
     out: Path,
@@ -62,8 +63,9 @@ def tree(
 ) -> None:
     """Turn the hierarchy in SOURCE into a tree: a table of labels for the other commands, or another format.
 
-    SOURCE is a CSV or Parquet table with --levels or --edges, GraphML, a tree.json, or a text file with a parent and
-    its child on each line. Each defect is an error, unless its option says what to do.
+    SOURCE is a table (CSV, Parquet, spreadsheet) with --levels or --edges, GraphML, a tree.json, or a text file with a
+    parent and its child, or with a path, on each line, as Google and Shopify publish their categories. Each defect is
+    an error, unless its option says what to do.
     """
     write = _WRITERS.get(out.suffix.lower())
     if write is None:
@@ -72,7 +74,7 @@ def tree(
     if inner_leaves is not None:
         options["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
     with naming_file(source):
-        read = _reader(source, levels or (), edges or ())
+        read = _reader(source, levels or (), edges or (), options)
         _check_options(options, read, source)
         label_tree = read(**options)
     getattr(label_tree, write)(out)
@@ -80,38 +82,48 @@ def tree(
         click.echo(f"{name}: {size}")
 
 
-def _reader(source: Path, levels: tuple[str, ...], edges: tuple[str, ...]) -> Callable[..., LabelTree]:
-    """What makes the tree, given the policies; its signature says which apply to the file's format."""
-    from hiertree import LabelTree
-    from hiertree.io.tables import read_table
-    from hiertree.tree import read_edges
+def _reader(
+    source: Path, levels: tuple[str, ...], edges: tuple[str, ...], options: dict[str, Any]
+) -> Callable[..., LabelTree]:
+    """What makes the tree, given the policies; its signature says which apply to the file's format.
 
-    kind = source.suffix.lower()
+    The separator of a text file is taken out of the options.
+    """
+    from hiertree import LabelTree
+    from hiertree.io.tables import TABLE_SUFFIXES, read_table, table_suffix
+    from hiertree.tree import formats
+
+    suffix = table_suffix(source)
     names: dict[str, Any] = {"level_names": levels} if levels else {}
-    if kind in (".csv", ".parquet"):
+    if suffix in TABLE_SUFFIXES and (suffix != ".tsv" or levels or edges):
         if bool(levels) == bool(edges) or len(edges) not in (0, 2):
             problem = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
             raise OptionError(problem, expected="columns of levels, coarse → fine, or two of edges, parent and child")
         if levels:
             return partial(LabelTree.from_csv, source, levels=levels)
-        return partial(LabelTree.from_edges, read_table(source, required=edges, needs_rows=True)[list(edges)])
+        table = read_table(source, required=edges, needs_rows=True)
+        return partial(LabelTree.from_edges, formats.edge_columns(table, edges))
     if edges:
         raise OptionError(f"edges={','.join(edges)!r} of {source.name}", expected="columns of a CSV or Parquet table")
-    if kind == ".json":
+    if suffix == ".json":
         _check_options(names, LabelTree.from_json, source)
         return partial(LabelTree.from_json, source)
-    if kind == ".graphml":
+    if suffix == ".graphml":
         import networkx as nx
 
         with reading_file(source, expected="a GraphML file"):
             return partial(LabelTree.from_networkx, nx.read_graphml(source), **names)
-    return partial(LabelTree.from_edges, read_edges(source), **names)
+    separator = options.pop("separator", None)
+    if separator is not None or formats.is_taxonomy(source):
+        pairs, labels = formats.read_taxonomy(source, separator=separator)
+        return partial(LabelTree.from_edges, pairs, labels=labels, **names)
+    return partial(LabelTree.from_edges, formats.read_edges(source), **names)
 
 
 def _check_options(options: Collection[str], read: Callable[..., LabelTree], source: Path) -> None:
     """Refuse options that do not apply to the file's format."""
     parameters = signature(read).parameters
     if misfits := [as_flag(name) for name in options if name not in parameters]:
-        choices = [as_flag(name) for name in (*_POLICIES, "inner_leaves", "levels") if name in parameters]
+        choices = [as_flag(name) for name in (*_POLICIES, "inner_leaves", "separator", "levels") if name in parameters]
         problem = f"{', '.join(misfits)} for {source.name}"
         raise OptionError(problem, expected=f"some of {', '.join(choices)}" if choices else "no option")

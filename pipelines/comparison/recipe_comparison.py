@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
-from hiertree.io.files import AnyPath, write_text
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder, write_text
 from hiertree.metrics import evaluate
 
 from ..report.sources import read_run
@@ -22,6 +21,7 @@ from ..stored_embeddings.embeddings_files import SUFFIXES, LabelFiles, naming_fi
 from ..stored_embeddings.evaluating import ListOptions, measure_lists, measured_as
 from ..stored_embeddings.locations import kind_of, locate, no_such
 from ..training.data.splits import load_learning_splits, load_split
+from ..training.recipe.reading import built_in_recipes
 from ..training.run.experiment import train
 from .comparison_files import write_comparison
 from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
@@ -96,7 +96,7 @@ def compare(
         train_in_turn(plan)
         finished = [run.network for run in plan] + [path for path in sources.values() if _is_run(path)]
         measured = measured_as(finished[0]) if finished else {}
-        conventions = {name: measured[name] for name in ("metrics", "protocol") if name in measured}
+        conventions: dict[str, Any] = {name: measured[name] for name in ("metrics", "protocol") if name in measured}
         results = {name: _measure(path, conventions, labels or {}, lists) for name, path in sources.items()}
         runs, values = _tabulated(names, runs_of, results)
         tests = compare_with_reference(values, reference)
@@ -148,10 +148,18 @@ def compare_lists(
 
 def is_measured(name: str) -> bool:
     """Whether a name is not a recipe's, but that of a folder, or of a file of embeddings or ranked lists."""
-    if name.startswith(_LIBRARIES) and not Path(name).exists():
+    path = Path(name)
+    if name.startswith(_LIBRARIES) and not path.exists():
         remedy = f"`hiertree embed {name} PHOTOS --out embedded`, and name that folder here"
         raise OptionError(f"{name}, a network without embeddings", expected="embeddings of it", remedy=remedy)
-    return Path(name).is_dir() or Path(name).suffix in (*SUFFIXES, *_LISTS)
+    is_file = path.suffix in (*SUFFIXES, *_LISTS)
+    if (
+        not path.exists()
+        and name not in built_in_recipes()
+        and (is_file or len(path.parts) > 1 or no_such(path).remedy)
+    ):
+        raise no_such(path)
+    return path.is_dir() or is_file
 
 
 def _is_run(path: Path) -> bool:

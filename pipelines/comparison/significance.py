@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
-from hiertree.io.array_files import reading_arrays
 from hiertree.io.progress import track
-from hiertree.io.reading import Complaint, read_parquet_frame
+from hiertree.io.reading import Complaint, reading_arrays
 from hiertree.metrics import Evaluation
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
 from ..report.queries_and_gallery import have_same_classes, rows_of
+from ..report.sources import read_per_query
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, sides_of
 from ..stored_embeddings.label_columns import EmbeddedImages
 
@@ -196,8 +196,7 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
             named_paths = {name: arrays[name] for name in _NAMED_PATHS if name in arrays}
             images = LabeledEmbeddings(sides_of(named_paths))
-        values = read_parquet_frame(table, **run)
-        lists.append(ListValues(values.reset_index(drop=True), images, data))
+        lists.append(ListValues(read_per_query(table), images, data))
     if not lists:
         raise CheckpointError(f"{folder} without per_query.parquet", expected="the folder of a finished run")
     return lists

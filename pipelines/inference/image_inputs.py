@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.file_names import image_files
-from hiertree.datasets.readers.images import FileImages, channels_last, check_pixels, image_of_pixels
+from hiertree.datasets.readers.images import FileImages, channels_last, check_pixels, image_files, image_of_pixels
 from hiertree.errors import InputError
 
 _TAKEN = (

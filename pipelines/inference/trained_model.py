@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from hiertree.errors import DeviceError, InputError, OptionError, raised_as
-from hiertree.io.parts import digest
 from hiertree.io.progress import track
+from hiertree.io.provenance import digest
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
@@ -161,7 +161,7 @@ class TrainedModel:
 
         Args:
             images: a folder (its image files below, in the order of
-                :func:`hiertree.datasets.readers.file_names.image_files`) or a file; a PIL image, an array (height,
+                :func:`hiertree.datasets.readers.images.image_files`) or a file; a PIL image, an array (height,
                 width, channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a
                 list, Series or batch of these; the images of a data set; or a DataLoader whose batches are images,
                 (images, labels) or mappings with an entry "image".

@@ -1,6 +1,6 @@
 """``hiertree labels clean``: landmarks and their scraped values → those that have one label and are places.
 
-Texts are put into one form first (:mod:`hiertree.pipelines.labels.label_texts`), so that "Ferris wheel",
+Texts are put into one form first (:mod:`hiertree.pipelines.labels.texts`), so that "Ferris wheel",
 "ferris  wheel" and the cut-off "ferris wheel (" are one label. docs/labels.md lists the files of the folder.
 """
 
@@ -14,7 +14,7 @@ from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
@@ -22,14 +22,12 @@ from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
-from .encode.phrases import parse
-from .label_texts import is_wikimedia_page, normalize_label, spelling_key
+from .encode.place_nouns import parse
 from .landmarks import (
     DROPPED,
     GLDV2_COLUMNS,
     LANDMARKS,
     SEPARATOR,
-    ColumnNames,
     DroppedLandmark,
     InstanceValue,
     KeptLandmark,
@@ -43,15 +41,17 @@ from .landmarks import (
     write_kept,
 )
 from .scrape.outcomes import read_stored, stored_hypernyms
-from .scrape.titles import item_id_of
-from .steps import HYPERNYMS, LABELS, REPORT, LabelStep, Settings, StepRecord, option
-
-Multi: TypeAlias = Literal["drop", "first", "all"]
-Unnamed: TypeAlias = Literal["drop", "keep"]
+from .settings import CleanSettings, ColumnNames, Multi, Unnamed
+from .steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord
+from .texts import is_wikimedia_page, item_id_of, normalize_label, spelling_key
 
 _ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
-_NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
+# what Wikidata, pandas, databases and spreadsheets write for nothing, or for an error
+_NO_VALUE = re.compile(
+    r"unknown( value)?|no ?value|somevalue|-?nan|none|null|nil|n/?a|nat|\\n|-?1\.#(ind|qnan)"
+    r"|#(n/?a( n/a)?|ref!|value!|name\?|null!|num!|div/0!|error!|spill!|calc!)"
+)
 COMMAND = "hiertree labels clean"
 _REMEDIES: dict[Reason, str] = {
     "not scraped": "'hiertree labels scrape' asks Wikimedia for them, 'labels retry' again for those that failed",
@@ -59,8 +59,9 @@ _REMEDIES: dict[Reason, str] = {
     "several labels": "--multi first or --multi all keeps them",
     "Wikimedia page": "list places, not Wikimedia's own pages",
     "irrelevant label": "review the labels again",
+    "no landmark": "--keep-unfit keeps them",
 }
-_JOINED_BY = (";", ",")  # what may stand between values instead of the separator
+_JOINED_BY = (";", ",", "、", "；", "，")  # what may stand between values instead of the separator
 _MENDED_SHOWN = 3
 
 
@@ -102,7 +103,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     names_of = _put_names(counts)
     texts: Counter[str] = Counter()
     for values, names in names_of.items():
-        for value in _places(names):
+        for value in _place_values(names):
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
     verdicts = {values: _verdict(names, spelling, multi, unnamed) for values, names in names_of.items()}
@@ -135,46 +136,31 @@ def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | 
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named_value_of = {
-        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
-    }
-    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
+    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
 
 
-def _places(values: Values | None) -> list[InstanceValue]:
+def _place_values(values: Values | None) -> list[InstanceValue]:
     return [value for value in values or () if not is_wikimedia_page(value)]
 
 
 def _verdict(values: Values | None, spelling: dict[str, str], multi: Multi, unnamed: Unnamed) -> _Verdict:
-    places = _places(values)
-    labels = _labels(places, spelling)
-    if not labels and unnamed == "keep":
-        labels = {item: item for place in places if (item := item_id_of(place.text))}
-    kept_labels = dict(list(labels.items())[: None if multi == "all" else 1])
-    texts = SEPARATOR.join(place.text for place in places if spelling[place.text] in kept_labels)
-    scraped_texts = tuple(value.text for value in values or ())
-    reason = _reason(values, places, labels, multi)
-    return _Verdict(reason, tuple(kept_labels), tuple(kept_labels.values()), texts, scraped_texts)
-
-
-def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
-    """The distinct labels of a landmark with their Wikidata ids, in the order scraped."""
-    labels: dict[str, str] = {}
-    for value in values:
-        label = spelling[value.text]
-        if label and not labels.get(label):
+    place_values, labels = _place_values(values), dict[str, str]()  # label → Wikidata id, in the order scraped
+    for value in place_values:
+        if (label := spelling[value.text]) and not labels.get(label):
             labels[label] = item_id_of(value.item_id) or value.item_id
-    return labels
-
-
-def _reason(
-    values: Values | None, places: Sequence[InstanceValue], labels: Mapping[str, str], multi: Multi
-) -> Reason | None:
+    if not labels and unnamed == "keep":
+        labels = {item: item for value in place_values if (item := item_id_of(value.text))}
+    reason: Reason | None = None
     if values is None:
-        return "not scraped"
-    if not labels:
-        return "Wikimedia page" if len(places) < len(values) else "no label"
-    return "several labels" if multi == "drop" and len(labels) > 1 else None
+        reason = "not scraped"
+    elif not labels:
+        reason = "Wikimedia page" if len(place_values) < len(values) else "no label"
+    elif multi == "drop" and len(labels) > 1:
+        reason = "several labels"
+    labels = dict(list(labels.items())[: None if multi == "all" else 1])
+    texts = SEPARATOR.join(value.text for value in place_values if spelling[value.text] in labels)
+    return _Verdict(reason, tuple(labels), tuple(labels.values()), texts, tuple(value.text for value in values or ()))
 
 
 def _common_spellings(texts: Mapping[str, int]) -> dict[str, str]:
@@ -204,15 +190,8 @@ def _add_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
 
 def _says_nothing(label: str) -> bool:
     is_name = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
-    return not is_name or label.casefold() in _NO_VALUE
-
-
-class CleanSettings(Settings):
-    """How landmarks are read and cleaned."""
-
-    multi: Multi = option("drop", "What to do with landmarks that have several labels.")
-    separator: str = option("|", "Separator between several values.", min_length=1)
-    unnamed: Unnamed = option("drop", "What to do with landmarks whose classes have only Wikidata ids, no names.")
+    values = label.strip("[]<>{}'\" ").casefold().split(",")
+    return not is_name or all(_NO_VALUE.fullmatch(value.strip("'\" ")) for value in values)
 
 
 DEFAULTS = CleanSettings()
@@ -295,8 +274,12 @@ def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[st
     labels_by_separator: dict[str, list[str]] = {}
     for sign in _JOINED_BY:
         for label in sorted(labels):
-            parts = [normalize_label(part) for part in label.split(sign)]
-            if sign != separator and len(parts) > 1 and all(part in labels or parse(part).certain for part in parts):
+            values = [normalize_label(value) for value in label.split(sign)]
+            if (
+                sign != separator
+                and len(values) > 1
+                and all(value in labels or parse(value).certain for value in values)
+            ):
                 labels_by_separator.setdefault(sign, []).append(label)
     return labels_by_separator
 
@@ -310,23 +293,22 @@ def _own_ids(cleaning: Cleaned) -> int:
 
 def landmark_counts(cleaning: Cleaned) -> dict[str, Any]:
     """The numbers of landmarks dropped, by reason and by known cause, and kept, and of labels."""
-    dropped: Counter[str] = Counter()
+    reasons = Counter(drop.reason for drop in cleaning.dropped)
     because: dict[str, dict[str, int]] = {}
-    counts = Counter((drop.reason, drop.origin.reason) for drop in cleaning.dropped)
-    for (reason, cause), count in sorted(counts.items()):
-        dropped[reason] += count
+    causes = Counter((drop.reason, drop.origin.reason) for drop in cleaning.dropped)
+    for (reason, cause), count in sorted(causes.items()):
         if cause not in ("", reason):
             because.setdefault(reason, {})[cause] = count
-    labels = len(cleaning.labels)
-    return {"dropped": dict(dropped), "because": because, "kept": len(cleaning.kept), "distinct_labels": labels}
+    counts = {"kept": len(cleaning.kept), "distinct_labels": len(cleaning.labels)}
+    return {"dropped": dict(sorted(reasons.items())), "because": because, **counts}
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:
     """The counts as text, one per line."""
     lines = [(report["landmarks"], "landmarks"), (report["scraped"], "scraped"), (report["with_label"], "with a label")]
-    for reason, number in report["dropped"].items():
+    for reason, num_dropped in report["dropped"].items():
         causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
-        lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
+        lines.append((num_dropped, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
     if ids := report.get("own_ids"):
         lines.append((ids["landmarks"], f"have one Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
     elif unnamed_landmarks := report["because"].get("no label", {}).get(_ONLY_ID):
@@ -340,7 +322,7 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         lines.append(
             (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
         )
-    return "\n".join(f"{number:8d} {text}" for number, text in lines)
+    return "\n".join(f"{count:8d} {text}" for count, text in lines)
 
 
 def _ask_with(column: str) -> str:

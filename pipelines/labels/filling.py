@@ -1,14 +1,9 @@
 """Labels for landmarks that have none, from their images: each image votes, the landmark takes what most say.
 
-Two ways to a probability of each label c for an image x, with the temperature t (100, as in the paper's code):
-
-* *zero-shot*: softmax over labels of t·cos(x, text of c);
-* *neighbors*: the k most similar images of labeled landmarks have weights softmax(t·cos); a label's probability is
-  the weight of its neighbors.
-
-An image votes for its most probable label. A landmark takes the label of most votes (of several, the one that is more
-probable on average), whatever split its images are in; its *confidence* is the mean probability of that label over all
-of its images.
+The probability of a label c for an image x is the softmax over labels of t·cos(x, text of c) in CLIP's space, with the
+temperature t (100, as in the paper's code). An image votes for its most probable label. A landmark takes the label of
+most votes (of several, the one that is more probable on average), whatever split its images are in; its *confidence*
+is the mean probability of that label over all of its images.
 
 The folder of ``hiertree labels fill`` holds what ``labels clean`` writes, and ``filled.csv``: every landmark without a
 label that has images, the label that the images vote for, and whether it was taken.
@@ -20,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +26,12 @@ from hiertree.io.tables import write_table
 
 from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
-from .encode.encoders import ClipSettings
-from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
+from .encode.encoders import clip_encoder
+from .landmark_images import EncodedImages, StoredVectors, image_folder
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
-from .steps import REPORT, Count, LabelStep, StepRecord, hypernyms_of, option
+from .settings import TEMPERATURE, FillSettings
+from .steps import REPORT, LabelStep, StepRecord, hypernyms_of
 
-NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
 Images = Iterable[tuple[str, "NDArray[np.float32]"]]
 COMMAND = "hiertree labels fill"
 FILLED = "filled.csv"
@@ -64,34 +59,6 @@ def fill_by_texts(
         yield _vote(landmark, _softmax(vectors @ texts.T, temperature), labels)
 
 
-def fill_by_neighbors(
-    images: Images,
-    labeled_images: Images,
-    label_of: Mapping[str, str],
-    *,
-    neighbors: int = NEIGHBORS,
-    temperature: float = TEMPERATURE,
-) -> Iterator[Filled]:
-    """Label landmarks by the labeled landmarks whose images are most similar to theirs."""
-    import faiss
-
-    labeled_landmarks = list(labeled_images)
-    if not labeled_landmarks:
-        raise OptionError(f"{neighbors} neighbors among 0 images", expected="images of labeled landmarks")
-    label_of_image = [label_of[landmark] for landmark, vectors in labeled_landmarks for _ in vectors]
-    labels = sorted(set(label_of_image))
-    place = {label: number for number, label in enumerate(labels)}
-    label_at = np.array([place[label] for label in label_of_image])
-    index = faiss.IndexFlatIP(labeled_landmarks[0][1].shape[1])
-    index.add(np.concatenate([vectors for _, vectors in labeled_landmarks]))
-    for landmark, vectors in images:
-        cosines, nearest = index.search(vectors, min(neighbors, len(label_of_image)))
-        probabilities = np.zeros((len(vectors), len(labels)))
-        rows = np.arange(len(vectors))[:, None]
-        np.add.at(probabilities, (rows, label_at[nearest]), _softmax(cosines, temperature))
-        yield _vote(landmark, probabilities, labels)
-
-
 def _vote(landmark: str, probabilities: NDArray[np.float64], labels: Sequence[str]) -> Filled:
     votes = np.bincount(probabilities.argmax(axis=1), minlength=len(labels)) / len(probabilities)
     mean = probabilities.mean(axis=0)
@@ -103,31 +70,6 @@ def _softmax(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.flo
     from scipy.special import softmax
 
     return np.asarray(softmax(temperature * cosines.astype(np.float64), axis=1))
-
-
-class FillSettings(ImageFolderSettings, ClipSettings):
-    """Where images, or their vectors, come from, and how they give labels."""
-
-    embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
-    method: Literal["clip", "knn"] = option("clip", "By the label texts, or by the images of labeled landmarks.")
-    threshold: float = option(THRESHOLD, "Lowest confidence at which a label is taken.", ge=0, le=1)
-    neighbors: Count = option(NEIGHBORS, "How many of the nearest images vote, for knn.")
-    temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
-
-    def vectors(self) -> EncodedImages | StoredVectors:
-        """Where the vectors of images come from.
-
-        Raises:
-            OptionError: neither or both of images and embeddings, or no such folder.
-            TableError: the table or the file cannot be read.
-        """
-        folder = self.folder()
-        if folder is not None and self.embeddings is None:
-            return EncodedImages(folder, self.clip())
-        if folder is None and self.embeddings is not None:
-            return StoredVectors(self.embeddings)
-        problem = "neither images nor embeddings" if folder is None else "images and embeddings"
-        raise OptionError(problem, expected="one of the two", remedy="pass --images or --embeddings")
 
 
 def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:
@@ -145,8 +87,8 @@ class Votes(NamedTuple):
     """Cleaned landmarks with the labels from images, what the images of each landmark say, and the counts."""
 
     cleaned: Cleaned
-    found: list[Filled]
-    taken: dict[str, Filled]
+    votes: list[Filled]
+    accepted: dict[str, Filled]
     report: dict[str, Any]
 
 
@@ -161,18 +103,27 @@ class FillStep(LabelStep[Votes]):
 
     @cached_property
     def vectors(self) -> EncodedImages | StoredVectors:
-        """The image vectors, read or encoded once."""
-        return self.settings.vectors()
+        """The image vectors, read or encoded once.
+
+        Raises:
+            OptionError: neither or both of images and embeddings, or no such folder.
+            TableError: the table or the file cannot be read.
+        """
+        folder, embeddings = image_folder(self.settings, follow_links=True), self.settings.embeddings
+        if folder is not None and embeddings is None:
+            return EncodedImages(folder, clip_encoder(self.settings))
+        if folder is None and embeddings is not None:
+            return StoredVectors(embeddings)
+        problem = "neither images nor embeddings" if folder is None else "images and embeddings"
+        raise OptionError(problem, expected="one of the two", remedy="pass --images or --embeddings")
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, and the images that are looked at."""
-        settings, by_texts = self.settings, self.settings.method == "clip"
-        looked_at = _unlabeled(read_dropped(self.source))
-        looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
+        settings = self.settings
         parameters = {
-            **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
-            **(settings.clip().settings() if by_texts else {}),
-            **self.vectors.identity(looked_at),
+            **{name: getattr(settings, name) for name in ("threshold", "temperature")},
+            **clip_encoder(settings).settings(),
+            **self.vectors.identity(_unlabeled(read_dropped(self.source))),
         }
         files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
@@ -181,45 +132,33 @@ class FillStep(LabelStep[Votes]):
         kept_landmarks, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
-        votes = list(self._filled(kept_landmarks, dropped))
+        self.vectors.note_unmatched(row.landmark_id for row in (*kept_landmarks, *dropped))
+        labels, images = sorted(label_counts(kept_landmarks)), self.vectors.of(_unlabeled(dropped))
+        texts = clip_encoder(self.settings).encode(labels)
+        votes = list(fill_by_texts(images, texts, labels, temperature=self.settings.temperature))
         accepted_votes = {vote.landmark_id: vote for vote in votes if vote.confidence >= self.settings.threshold}
         cleaning = _label_landmarks(kept_landmarks, dropped, accepted_votes)
         counts = {"unlabeled_with_images": len(votes), "labeled_from_images": len(accepted_votes)}
         counts["images"] = sum(vote.images for vote in votes)
         return Votes(cleaning, votes, accepted_votes, read_report(self.source) | landmark_counts(cleaning) | counts)
 
-    def _filled(self, kept_landmarks: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> Iterator[Filled]:
-        settings, images = self.settings, self.vectors.of(_unlabeled(dropped))
-        if settings.method == "clip":
-            labels = sorted(label_counts(kept_landmarks))
-            return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
-        label_of = _label_of(kept_landmarks)
-        neighbors, temperature = settings.neighbors, settings.temperature
-        labeled_images = self.vectors.of(label_of)
-        return fill_by_neighbors(images, labeled_images, label_of, neighbors=neighbors, temperature=temperature)
-
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)
         votes = (
-            vote._replace(votes=round(vote.votes, 4), confidence=round(vote.confidence, 4)) for vote in result.found
+            vote._replace(votes=round(vote.votes, 4), confidence=round(vote.confidence, 4)) for vote in result.votes
         )
-        rows = ((*vote, "yes" if vote.landmark_id in result.taken else "no") for vote in votes)
+        rows = ((*vote, "yes" if vote.landmark_id in result.accepted else "no") for vote in votes)
         write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
 
 
 def describe_filling(report: Mapping[str, Any]) -> str:
     """The counts, and the number of labels from images."""
-    share = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
-    return f"{describe_cleaning(report)}\n{share} got one from their {report['images']} images"
+    counts = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
+    return f"{describe_cleaning(report)}\n{counts} got one from their {report['images']} images"
 
 
 def _unlabeled(dropped: Iterable[DroppedLandmark]) -> list[str]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
-
-
-def _label_of(landmarks: Sequence[KeptLandmark]) -> dict[str, str]:
-    """The landmarks whose images can be neighbors: those with one label."""
-    return {landmark.landmark_id: landmark.labels[0] for landmark in landmarks if len(landmark.labels) == 1}
 
 
 def _label_landmarks(

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +19,28 @@ from numpy.typing import NDArray
 
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES, decode
 from hiertree.errors import OptionError, ShapeError, TableError, require_package
-from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
+from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
 from ..networks.clip import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
-from .steps import Settings, option
+from .landmarks import note_unmatched
+from .settings import ImageFolderSettings
 
 _FOLDERS = 64  # whose lists of images are kept
 _SIMPLE = re.compile(r"[\w.-]+")
-_CHUNK = 2048  # images that are held as vectors at a time
+_CHUNK = 256  # landmarks whose images are held as vectors at a time
 
 
-class ImageFolderSettings(Settings):
-    """Where images of landmarks are, if there are any."""
-
-    images: Path | None = option(None, "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    image_table: Path | None = option(
-        None, "Table of image ids and landmark_id, where files are named by image id: train.csv or train_clean.csv."
-    )
-
-    def folder(self) -> ImageFolder | None:
-        """The folder, if one is named."""
-        if self.images is not None:
-            return ImageFolder(self.images, self.image_table)
-        if self.image_table is not None:
-            raise OptionError("a table of images without a folder", expected="images, the folder of these images")
-        return None
+def image_folder(settings: ImageFolderSettings, *, follow_links: bool = False) -> ImageFolder | None:
+    """The folder that settings name, if they name one."""
+    if settings.images is not None:
+        return ImageFolder(settings.images, settings.image_table, follow_links=follow_links)
+    if settings.image_table is not None:
+        raise OptionError("a table of images without a folder", expected="images, the folder of these images")
+    return None
 
 
 class ImageFolder:
@@ -54,56 +48,68 @@ class ImageFolder:
 
     They lie in the folder as ``<landmark id>.jpg`` or in a folder ``<landmark id>``; with a table of images, as
     ``<image id>.jpg``, beside each other or in folders of the id's first three characters, as GLDv2's do (``a/b/c``).
-    Any ending of images will do, in either case. Nothing outside the folder is ever read, whatever links lead there.
+    Any ending of images will do, in either case; hidden files are none. No id leads out of the folder, and links that
+    do are passed over unless they are to be followed.
     """
 
-    def __init__(self, folder: AnyPath, table: AnyPath | None = None) -> None:
+    def __init__(self, folder: AnyPath, table: AnyPath | None = None, *, follow_links: bool = False) -> None:
         if not Path(folder).is_dir():
             raise OptionError(f"no folder {folder}", expected="a folder of landmarks' images")
-        self._root = Path(folder).resolve()
+        self._root, self._follow_links, self._table = Path(folder).resolve(), follow_links, table
         self._images_of = None if table is None else _image_ids(table)
-        self._by_stem = lru_cache(_FOLDERS)(partial(_images_by_stem, self._root))
+        self._by_stem = lru_cache(_FOLDERS)(_images_by_stem)
 
     def find(self, landmark: str) -> Path | None:
         """The first image of a landmark, or None."""
         return next(self.find_all(landmark), None)
 
     def find_all(self, landmark: str) -> Iterator[Path]:
-        """The existing images of a landmark; never one outside the folder."""
+        """The existing images of a landmark, each once, by their paths in the folder."""
         if "\0" in landmark:
             return
-        for path in self._candidates(landmark):
-            resolved = path.resolve()
-            if resolved.is_file() and resolved.is_relative_to(self._root):
-                yield resolved
+        for path in dict.fromkeys(self._candidates(landmark)):
+            if path.is_file() and (self._follow_links or path.resolve().is_relative_to(self._root)):
+                yield path
+
+    def name(self, path: Path) -> str:
+        """The path of an image from the folder on."""
+        return path.relative_to(self._root).as_posix()
+
+    def note_unmatched(self, landmarks: Iterable[str]) -> None:
+        """Log landmarks without an image, and ids here that are no landmark's, where there are both."""
+        ids: Mapping[str, Sequence[Any]] | None = self._images_of
+        if ids is None:
+            with os.scandir(self._root) as entries:
+                folders = {entry.name: [] for entry in entries if entry.is_dir() and not entry.name.startswith(".")}
+            ids, landmarks = {**self._by_stem(self._root), **folders}, (key for key in landmarks if "/" not in key)
+        note_unmatched(ids, landmarks, source=str(self._table or self._root), target="the landmarks")
 
     def _candidates(self, landmark: str) -> Iterable[Path]:
         if self._images_of is None:
-            place = self._root / landmark
-            yield from self._by_stem(place.parent.resolve()).get(place.name, ())
-            image_folder = place.resolve()
-            if self._root in image_folder.parents and os.path.isdir(image_folder):  # noqa: PTH112
-                yield from sorted(path for path in image_folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+            path = Path(os.path.normpath(self._root / landmark))
+            if self._root in path.parents:
+                yield from self._by_stem(path.parent).get(path.name, ())
+                yield from chain.from_iterable(self._by_stem(path).values())
             return
         for image in self._images_of.get(landmark, ()):
-            for folder in (self._root, self._root.joinpath(*image[:3])):
-                yield from self._files_of(folder / image)
+            folders = (self._root, self._root.joinpath(*image[:3]))
+            yield from next(filter(None, (self._files_of(folder / image) for folder in folders)), ())
 
-    def _files_of(self, place: Path) -> Sequence[Path]:
+    def _files_of(self, path: Path) -> Sequence[Path]:
         """The file of an image id with or without its ending, which may be another's."""
-        has_ending = place.suffix.lower() in IMAGE_SUFFIXES
-        usual = place if has_ending else place.with_name(f"{place.name}.jpg")
+        has_ending = path.suffix.lower() in IMAGE_SUFFIXES
+        usual = path if has_ending else path.with_name(f"{path.name}.jpg")
         if os.path.isfile(usual):  # noqa: PTH113  (False for a name too long); it saves reading the folder
             return [usual]
-        return self._by_stem(place.parent.resolve()).get(place.stem if has_ending else place.name, ())
+        return self._by_stem(path.parent).get(path.stem if has_ending else path.name, ())
 
 
-def _images_by_stem(root: Path, folder: Path) -> Mapping[str, Sequence[Path]]:
-    """The images right in a folder inside the root, by their names without the ending."""
+def _images_by_stem(folder: Path) -> Mapping[str, Sequence[Path]]:
+    """The images right in a folder, but for hidden ones, by their names without the ending."""
     files: defaultdict[str, list[Path]] = defaultdict(list)
-    if folder.is_relative_to(root) and os.path.isdir(folder):  # noqa: PTH112  (False for a name too long)
+    if os.path.isdir(folder):  # noqa: PTH112  (False for a name too long)
         for path in sorted(folder.iterdir()):
-            if path.suffix.lower() in IMAGE_SUFFIXES:
+            if path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith("."):
                 files[path.stem].append(path)
     return files
 
@@ -142,10 +148,15 @@ class EncodedImages:
         if not image_paths:
             return
         encode = _tower(self.encoder)
-        for chunk in track(list(_chunks(image_paths)), description="images through CLIP, in chunks"):
-            vectors = encode([path for _, paths in chunk for path in paths])
-            ends = np.cumsum([len(paths) for _, paths in chunk])
-            yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
+        starts = range(0, len(image_paths), _CHUNK)
+        for start in track(starts, description=f"images through CLIP, of {_CHUNK} landmarks each"):
+            landmark_chunk, path_lists = zip(*image_paths[start : start + _CHUNK], strict=True)
+            vectors = encode([*chain.from_iterable(path_lists)])
+            yield from zip(landmark_chunk, np.split(vectors, np.cumsum([*map(len, path_lists)])[:-1]), strict=True)
+
+    def note_unmatched(self, landmarks: Iterable[str]) -> None:
+        """Log landmarks without an image, and ids of images that are no landmark's, where there are both."""
+        self.folder.note_unmatched(landmarks)
 
     def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The model, and names and sizes of the images."""
@@ -163,12 +174,12 @@ class StoredVectors:
             if len(shape) != 2 or ids.shape != shape[:1] or ids.dtype.kind not in "iuU":
                 problem = f"{path}: embeddings {shape}, landmark_ids {ids.shape} {ids.dtype}"
                 raise ShapeError(problem, expected="(n, d) and n integers or texts")
-            rows = [f"row {row}" for row in range(len(archive["landmark_ids"]))]
-            self._vectors = unit_rows(archive["embeddings"].astype(np.float64), rows)
-            owners = archive["landmark_ids"]
-        self._rows: defaultdict[str, list[int]] = defaultdict(list)
-        for row, owner in enumerate(map(str, owners.tolist())):
-            self._rows[owner].append(row)
+            landmark_ids = list(map(str, archive["landmark_ids"].tolist()))
+            row_names = [f"row {row}" for row in range(len(landmark_ids))]
+            self._vectors = unit_rows(archive["embeddings"].astype(np.float64), row_names)
+        self._path, self._rows = path, defaultdict[str, list[int]](list)
+        for row, landmark in enumerate(landmark_ids):
+            self._rows[landmark].append(row)
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
@@ -176,23 +187,13 @@ class StoredVectors:
             if landmark in self._rows:
                 yield landmark, self._vectors[self._rows[landmark]]
 
+    def note_unmatched(self, landmarks: Iterable[str]) -> None:
+        """Log landmarks without a vector, and ids of vectors that are no landmark's, where there are both."""
+        note_unmatched(self._rows, landmarks, source=str(self._path), target="the landmarks")
+
     def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The number of vectors; the file itself is hashed as an input."""
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
-
-
-def _chunks(image_paths: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
-    """Groups of whole landmarks with about ``_CHUNK`` images each."""
-    chunk: list[tuple[str, list[Path]]] = []
-    images = 0
-    for landmark, paths in image_paths:
-        chunk.append((landmark, paths))
-        images += len(paths)
-        if images >= _CHUNK:
-            yield chunk
-            chunk, images = [], 0
-    if chunk:
-        yield chunk
 
 
 def _tower(encoder: ClipEncoder) -> Callable[[Sequence[Path]], NDArray[np.float32]]:

@@ -6,40 +6,36 @@ origin. Several labels, and their Wikidata ids, are separated by ``|``; ``confid
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from sys import intern
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import OptionError, TableError, some_of
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, read_table_parts, write_table
 
-from .steps import Settings, option
+from .settings import ColumnNames
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
+Reason: TypeAlias = Literal[
+    "not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label", "no landmark"
+]
 ITEM_IDS = "item_ids"
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 _NO_TYPES = "name the column of types with --instance-column, or ask Wikimedia with 'hiertree labels scrape'"
 _NO_COLUMN = "name it: --id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
 _QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
 LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
-
-
-class ColumnNames(Settings):
-    """The names of the tables' columns; the defaults are GLDv2's."""
-
-    landmark_id: str = option("landmark_id", "Column of the landmark ids.", name="id-column")
-    category: str = option("category", "Column of the Commons categories.", name="category-column")
-    instance_of: str = option("instance_of", "Column of the 'instance of' values.", name="instance-column")
-    item_ids: str | None = option(None, "Column of the values' Wikidata ids; default: item_ids.", name="item-column")
+_log = logging.getLogger(__name__)
 
 
 GLDV2_COLUMNS = ColumnNames()
@@ -155,12 +151,26 @@ def join_landmarks(
     ids: Sequence[str], categories: Sequence[str], ids_with_values: Iterable[str], find: FindValues
 ) -> tuple[list[Landmark], int]:
     """Listed landmarks with the values that ``find`` gives, and how many of ``ids_with_values`` are not listed."""
-    keys, listed_ids = list(ids_with_values), set(ids)
-    unknown_ids = sum(key not in listed_ids for key in keys)
-    if keys and unknown_ids == len(keys):
-        problem = f"no landmark {keys[0]!r} among those listed, nor any other of the {unknown_ids} with values"
+    keys = list(ids_with_values)
+    num_unknown = note_unmatched(keys, ids, source="the table of values", target="the table of landmarks")
+    if keys and num_unknown == len(keys):
+        problem = f"no landmark {keys[0]!r} among those listed, nor any other of the {num_unknown} with values"
         raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
-    return [Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True)], unknown_ids
+    return [Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True)], num_unknown
+
+
+def note_unmatched(ids: Iterable[str], landmarks: Iterable[str], *, source: str, target: str) -> int:
+    """How many ids are of no landmark; where some landmarks have none either, both are logged: one id in two forms?
+
+    >>> note_unmatched(["1.0", "2"], ["1", "2"], source="a.csv", target="b.csv")
+    1
+    """
+    sources, targets = dict.fromkeys(ids), dict.fromkeys(landmarks)
+    only_source, only_target = ([key for key in a if key not in b] for a, b in ((sources, targets), (targets, sources)))
+    if only_source and only_target:
+        unmatched = f"{len(only_source)} ids of {source} met none of {target} ({some_of(only_source, 3)})"
+        _log.info("%s, %d of the latter none of the former (%s)", unmatched, len(only_target), some_of(only_target, 3))
+    return len(only_source)
 
 
 def read_listed(
@@ -333,17 +343,25 @@ def _confidence(cell: str, location: str) -> float | None:
     return confidence
 
 
-def relevant(landmark: KeptLandmark, irrelevant: Set[str]) -> KeptLandmark | DroppedLandmark:
-    """A landmark without the labels that people marked irrelevant; one that had no other is dropped."""
-    if irrelevant.isdisjoint(landmark.labels):
-        return landmark
+def relevant(
+    landmark: KeptLandmark, irrelevant: Set[str], unfit: Mapping[str, str] = MappingProxyType({})
+) -> KeptLandmark | DroppedLandmark:
+    """A landmark without the labels that are irrelevant or, as the values of ``unfit`` say, no landmark.
+
+    One that has no other label is dropped.
+    """
     item_ids = landmark.item_ids or ("",) * len(landmark.labels)
-    pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
+    label_ids = zip(landmark.labels, item_ids, strict=True)
+    pairs = [pair for pair in label_ids if pair[0] not in irrelevant and pair[0] not in unfit]
+    if len(pairs) == len(landmark.labels):
+        return landmark
     if pairs:
         labels, ids = zip(*pairs, strict=True)
         return replace(landmark, labels=labels, item_ids=ids)
-    fields = (landmark.landmark_id, landmark.category, landmark.labels)
-    return DroppedLandmark(*fields, "irrelevant label", landmark.origin)
+    kind = next((unfit[label] for label in landmark.labels if label in unfit), None)
+    reason: Reason = "irrelevant label" if kind is None else "no landmark"
+    origin = landmark.origin if kind is None else landmark.origin._replace(reason=kind)
+    return DroppedLandmark(landmark.landmark_id, landmark.category, landmark.labels, reason, origin)
 
 
 def label_counts(landmarks: Iterable[KeptLandmark]) -> Counter[str]:

@@ -4,18 +4,18 @@
 
     landmarks: train_label_to_category.csv     # ids and Commons categories
     allow_failed: 0.01                         # share of landmarks that may fail to be scraped; default: none
-    scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2
+    scrape: {contact: me@university.edu}
     instances: scraped.csv                     # instead; beside scrape, that asks only what stands above its ids
     clean: {multi: drop}
-    fill: {images: photos, method: knn}        # if wanted
+    fill: {images: photos}                     # if wanted
     cluster: {encoder: place-nouns, clusters: 78, levels: 1}
     review: washington-review.jsonl            # once there is one
     export: {split: train}
     tree: {title: Washington}
 
 Paths are relative to the file. Everything but ``landmarks`` may be left out; the keys of a section are the settings of
-its step. ``hiertree labels build`` runs the steps into one folder: ``store.sqlite`` (where the plan scrapes or reads a
-dump), ``cleaned``, ``filled`` (where it fills), ``clustered``, ``exported`` and ``tree``. A step is not run again when
+its step. ``hiertree labels build`` runs the steps into one folder: ``store.sqlite`` (where the plan scrapes),
+``cleaned``, ``filled`` (where it fills), ``clustered``, ``exported`` and ``tree``. A step is not run again when
 its folder's manifest names the same command, settings, seed, version and inputs, and its files are as written.
 """
 
@@ -32,28 +32,35 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import read_json_object
 from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
-from .cleaning import CleanSettings, CleanStep, check_kept, read_report
-from .cluster.step import ClusterSettings, ClusterStep, describe_unknown_ids
-from .export.step import ExportSettings, ExportStep, describe_exported
-from .export.tables import EXPORTED, TREE
-from .export.tree_page import TreeSettings, TreeStep
-from .filling import FillSettings, FillStep
-from .landmarks import ColumnNames
+from .cleaning import CleanStep, check_kept, read_report
+from .cluster.step import ClusterStep, describe_unknown_ids
+from .encode.encoders import clip_encoder, text_encoder
+from .export.step import EXPORTED, TREE, ExportStep, describe_exported
+from .export.tree_page import TreeStep
+from .filling import FillStep
 from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
-from .scrape.scraping import STORE, dump_step, scrape
-from .scrape.settings import ScrapeSettings
-from .steps import REPORT, LabelStep, Result, Settings, resolve_paths
+from .scrape.scraping import STORE, scrape
+from .settings import (
+    CleanSettings,
+    ClusterSettings,
+    ColumnNames,
+    ExportSettings,
+    FillSettings,
+    ScrapeSettings,
+    Settings,
+    TreeSettings,
+    resolve_paths,
+)
+from .steps import REPORT, LabelStep, Result
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
-Say = Callable[[str], object]
 
 
 class LabelsPlan(Settings):
@@ -80,7 +87,7 @@ def read_plan(path: AnyPath) -> LabelsPlan:
 
     Raises:
         RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, or a
-            ``scrape`` with neither ``contact`` nor ``dump``; the message names the place.
+            ``scrape`` without ``contact``; the message names the place.
     """
     file = Path(path)
     return resolve_paths(check_plan(read_yaml(file), source=file.name), file.parent)
@@ -105,8 +112,8 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
         plan = LabelsPlan(**values)
     except OptionError as error:
         raise error.naming(source, RecipeError) from None
-    if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
-        raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="a contact or a dump")
+    if plan.scrape is not None and plan.scrape.contact is None:
+        raise RecipeError(f"{source}: scrape: no contact", expected="your email address or web page, for the operators")
     return plan
 
 
@@ -132,15 +139,22 @@ class BuildResult:
         return self.folder / EXPORTED
 
 
-def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: Say = bool) -> BuildResult:
+def build(
+    plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: Callable[[str], object] | None = None
+) -> BuildResult:
     """Run the steps of a plan that are not current.
 
     The same inputs, settings and seed give the same bytes, the time in manifests apart.
 
     Args:
-        plan: ``labels.yaml``, the mapping that such a file holds, or a checked plan.
+        plan: ``labels.yaml``, the mapping that such a file holds, or a checked plan. Its keys: ``landmarks``, the
+            table; where it has no types, ``instances``, a table of them, or ``scrape`` (at least ``contact``) and
+            ``allow_failed``, the share of landmarks that may fail; ``review``, a log; ``columns``, ``clean``, ``fill``,
+            ``cluster``, ``export`` and ``tree``, mappings of the settings that ``ColumnNames``, ``CleanSettings``,
+            ``FillSettings``, ``ClusterSettings``, ``ExportSettings`` and ``TreeSettings`` list. All but ``landmarks``
+            may be left out.
         out: the folder for all steps; an earlier build there is brought up to date.
-        say: receives a line per step, and a summary of the export.
+        say: receives a line per step, and a summary of the export, ``print`` for instance.
 
     Raises:
         RecipeError: the plan cannot be read, or names a review that is not there.
@@ -160,10 +174,13 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
         raise OptionError(f"out={str(out)!r} holds other files", expected="a new folder or one of 'labels build'")
     with locked_folder(folder):
-        return _build(plan, _Run(folder, say))
+        return _build(plan, _Run(folder, say or (lambda _: None)))
 
 
 def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
+    encoder = text_encoder(plan.cluster)  # before work begins: a package may be missing
+    if plan.fill is not None:
+        clip_encoder(plan.fill)
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder, _ = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is None:
@@ -173,7 +190,7 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
         cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
-    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
+    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, encoder))
     exported, exports = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
     for export in exports:
@@ -187,7 +204,7 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
 class _Run:
     """The folder of all steps, and which of them were run."""
 
-    def __init__(self, folder: Path, say: Say) -> None:
+    def __init__(self, folder: Path, say: Callable[[str], object]) -> None:
         self.folder, self.say, self.steps = folder, say, list[str]()
 
     def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, list[Result]]:
@@ -210,17 +227,13 @@ class _Run:
 
 
 def _scrape(plan: LabelsPlan, settings: ScrapeSettings, source: Path, run: _Run) -> Path:
-    """The store, filled: a dump is read once, and Wikimedia is asked only for what is missing."""
+    """The store, filled: Wikimedia is asked only for what is missing."""
     store = run.folder / STORE
-    if settings.dump is not None:
-        report = dump_step(source, settings=settings, columns=plan.columns, folder=run.folder)
-        run.note("dump", report)
-    if settings.contact is not None:
-        outcomes = scrape(source, store=store, settings=settings, columns=plan.columns, failed_too=True)
-        run.note("scraped", describe_outcomes(outcomes) if outcomes else describe_status(status(store)))
-        failed, landmarks = count_failed(outcomes)
-        if failed > plan.allow_failed * landmarks:
-            expected = f"at most a share of {plan.allow_failed:g}"
-            remedy = "run the plan again to retry them, or set allow_failed"
-            raise IncompleteScrapeError(f"{failed} of {landmarks} landmarks failed", expected=expected, remedy=remedy)
+    outcomes = scrape(source, store=store, settings=settings, columns=plan.columns, failed_too=True)
+    run.note("scraped", describe_outcomes(outcomes) if outcomes else describe_status(status(store)))
+    failed, landmarks = count_failed(outcomes)
+    if failed > plan.allow_failed * landmarks:
+        expected = f"at most a share of {plan.allow_failed:g}"
+        remedy = "run the plan again to retry them, or set allow_failed"
+        raise IncompleteScrapeError(f"{failed} of {landmarks} landmarks failed", expected=expected, remedy=remedy)
     return store

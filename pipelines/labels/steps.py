@@ -1,8 +1,4 @@
-"""The settings and the runner that all steps share.
-
-Settings are declared once, for ``labels.yaml``, the command line and the manifest. Each step makes a folder, whole or
-not at all, with a manifest of what it was made from.
-"""
+"""The runner of all steps: each makes a folder, whole or not at all, with a manifest of what it was made from."""
 
 from __future__ import annotations
 
@@ -12,9 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
-
-from pydantic import Field, ValidationError
+from typing import Any, ClassVar, Generic, TypeVar
 
 import hiertree
 from hiertree.errors import CheckpointError, OptionError, TableError
@@ -22,75 +16,12 @@ from hiertree.io.files import AnyPath, is_unused, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, read_record, sha256
 from hiertree.io.reading import read_json, reading_file
 
-from ..settings import Section
-
-FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-FileOrName = Annotated[str, FILE_OR_NAME]
-AnySettings = TypeVar("AnySettings", bound="Settings")
 HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
 FROM_A_TABLE = (
     "from a table of landmarks, 'hiertree labels scrape TABLE --store STORE --contact YOU' asks for their types and "
     "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
 )
 Result = TypeVar("Result")
-
-
-def option(default: Any, description: str, *, name: str | None = None, **checks: Any) -> Any:
-    """A field of settings; ``name`` is that of its option, if it is not the field's with hyphens."""
-    return Field(default, description=description, json_schema_extra={"option": name} if name else None, **checks)
-
-
-class Settings(Section):
-    """Base of the settings of a step; a bad value raises OptionError.
-
-    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read, unless it is
-    marked ``GROWS``.
-    """
-
-    if not TYPE_CHECKING:  # type checkers know the fields
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise _option_error(error) from None
-
-
-def _option_error(error: ValidationError) -> OptionError:
-    """The first complaint; for a value that fits none of several types, one of each type."""
-    errors = error.errors(include_url=False)
-    first = errors[0]
-    name = str(first["loc"][0]) if first["loc"] else ""
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, OptionError):
-        problem = cause.given if not name or cause.given.startswith(f"{name}=") else f"{name}: {cause.given}"
-        return OptionError(problem, expected=cause.expected, remedy=cause.remedy)
-    if not name:
-        return OptionError(first["msg"])
-    complaints = " or ".join(dict.fromkeys(detail["msg"] for detail in errors if detail["loc"][:1] == first["loc"][:1]))
-    value = "" if first["type"] == "missing" else f"={first['input']!r}"
-    return OptionError(f"{name}{value}: {complaints}")
-
-
-def resolve_paths(settings: AnySettings, folder: Path) -> AnySettings:
-    """The settings with relative paths resolved from a folder; names without a file there stay."""
-    changed: dict[str, Any] = {}
-    for name, info in type(settings).model_fields.items():
-        value = getattr(settings, name)
-        if isinstance(value, Settings):
-            changed[name] = resolve_paths(value, folder)
-        elif isinstance(value, Path):
-            changed[name] = folder / value
-        elif isinstance(value, tuple) and value and isinstance(value[0], Path):
-            changed[name] = tuple(folder / path for path in value)
-        elif FILE_OR_NAME in info.metadata and (folder / value).is_file():
-            changed[name] = str(folder / value)
-    return settings.model_copy(update=changed)
-
-
-# files that several steps write
 
 
 @dataclass(frozen=True)
@@ -159,8 +90,8 @@ class LabelStep(ABC, Generic[Result]):
 
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
-        if self.reads and Path(self.source).is_file():
-            problem = f"{self.source} is a file"
+        if self.reads and not Path(self.source).is_dir():
+            problem = f"{self.source} is a file" if Path(self.source).exists() else f"no such folder: {self.source}"
             raise TableError(problem, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
@@ -186,8 +117,13 @@ class LabelStep(ABC, Generic[Result]):
 
 
 def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
-    """The table of hypernyms in a folder, if there is one."""
+    """The table of hypernyms in a folder, if there is one; refuses one that is not as its step wrote it."""
     file = Path(folder) / HYPERNYMS
+    outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
+    digests = [output["sha256"] for output in outputs if output["name"] == HYPERNYMS]
+    if digests and (not file.is_file() or sha256(file) not in digests):
+        remedy = "make the folder again; 'labels cluster --hypernyms' takes a table of yours"
+        raise TableError(f"{file} is missing or has changed", expected="as its step wrote it", remedy=remedy)
     return (file,) if file.is_file() else ()
 
 

@@ -25,15 +25,13 @@ _OF_A_MODEL: Complaint = {"expected": f"{SETTINGS} and {WEIGHTS} of one model", 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
     """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
-    from safetensors.torch import save
-
     weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
     room, remedy = "room on the disk", "free some and run the same command"
     with (
         files.replacing(weights) as temporary,
         raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=OSError),
     ):
-        temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in embedder.state_dict().items()}))
+        files.write_tensors(temporary, embedder.state_dict())
     content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
     files.write_json(settings, {**content, "preprocessing": preprocessing.model_dump(mode="json")})
     return [weights, settings]

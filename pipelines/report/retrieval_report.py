@@ -11,7 +11,7 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 from hiertree.io import files
-from hiertree.metrics.request import improves_downward, split_name
+from hiertree.metrics.conventions import improves_downward, split_name
 from hiertree.metrics.statistics import paired_randomization_test
 
 from ..pages import fill_page
@@ -84,6 +84,8 @@ def make_report(
         HiertreeError: whatever is wrong with a file.
     """
     require_package("matplotlib", extra="plots")
+    if projection != "pca":
+        require_package("sklearn", extra="labels")
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(counts, expected="at least 1 of each")
@@ -101,6 +103,8 @@ def make_report(
     histories = {name: run.history for name, run in measurements.items() if run.history}
     if any(kind_of(Path(source)) == "comparison" for source in sources):
         lead = [*lead, _OF_COMPARISONS]
+    if total := max(run.drawn_from for run in measurements.values()):
+        lead = [*lead, f"The queries are a draw from {total:,}; `hiertree evaluate` measures all."]
     page = {
         "title": title,
         "lead": lead,

@@ -14,8 +14,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import CheckpointError, ImageError, OptionError, require_package
 from hiertree.io import files
-from hiertree.io.parts import digest
-from hiertree.io.provenance import MANIFEST, sha256
+from hiertree.io.provenance import MANIFEST, digest, sha256
 from hiertree.io.reading import Complaint, read_json_object, reading_json
 from hiertree.io.tables import write_table
 from hiertree.level_columns import ADDED, UNKNOWN

@@ -10,8 +10,7 @@ import numpy as np
 
 from hiertree.datasets.huggingface import HUB
 from hiertree.datasets.input_images import load_input_images
-from hiertree.datasets.readers.file_names import inside
-from hiertree.datasets.readers.images import FileImages, SelectedImages
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
@@ -30,23 +29,21 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
     if not source.is_dir():
         return None, "No folder of images was given (--images)."
     file, expected = source / MANIFEST, "the manifest of `hiertree embed` or of a run"
+    if not file.is_file():
+        return None, "No manifest says where the images are (--images)."
+    with reading_json(file, expected=expected) as content:
+        parameters = dict(content["parameters"])
+    embedded = str(parameters.get("embedded") or "")
+    if embedded.startswith(HUB):
+        return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."
     try:
-        with reading_json(file, expected=expected) as content:
-            parameters = dict(content["parameters"])
-            if str(parameters.get("embedded")).startswith(HUB):
-                reason = (
-                    f"The images are those of {parameters['embedded']}, which is not fetched for a folder (--images)."
-                )
-                return None, reason
-            if "embedded" in parameters:
-                pictures = load_input_images(
-                    parameters["embedded"], parameters.get("split"), labeled=False
-                ).dataset.images
-                if isinstance(pictures, FileImages):
-                    return _files(pictures.root, names, source), ""
-                name_lists = [list(map(pictures.name, range(len(pictures))))]
-            else:
-                pictures, name_lists = _load_pictures(parameters, source=file)
+        if embedded:
+            pictures = load_input_images(embedded, parameters.get("split"), labeled=False).dataset.images
+            if isinstance(pictures, FileImages):
+                return _files(pictures.root, names, source), ""
+            name_lists = [list(map(pictures.name, range(len(pictures))))]
+        else:
+            pictures, name_lists = _load_pictures(parameters, source=file)
     except HiertreeError as error:
         return None, f"The images are not where they were embedded from: {error}"
     if list(names) not in name_lists:
@@ -65,8 +62,8 @@ def _load_pictures(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSo
 
     split = parameters.pop("split", "test")  # which a run's manifest does not name
     dataset = load_split(check_recipe(parameters, source=str(source)), split)
-    parts = [part for part in (dataset.queries, dataset.gallery) if part is not None]
-    rows = np.concatenate(parts) if parts else np.arange(len(dataset))
-    images = SelectedImages(dataset.images, rows) if parts else dataset.images
+    sides = [rows for rows in (dataset.queries, dataset.gallery) if rows is not None]
+    rows = np.concatenate(sides) if sides else np.arange(len(dataset))
+    images = SelectedImages(dataset.images, rows) if sides else dataset.images
     ids = [] if dataset.ids is None else [list(map(str, dataset.ids[rows]))]
     return images, [list(map(dataset.images.name, rows.tolist())), *ids]

@@ -28,16 +28,15 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package, some_of
-from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
-from hiertree.io.reading import reading_file
+from hiertree.io.reading import PARQUET_SUFFIXES, read_array, reading_arrays, reading_file
+from hiertree.level_columns import UNKNOWN
 from hiertree.tree import LabelTree
 from hiertree.tree.label_rows import Uneven
 
 from .label_columns import (
     EmbeddedImages,
     LabelColumns,
-    check_images,
     gallery_mask,
     junk_in_table,
     junk_lists,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
-SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
+SUFFIXES = (".npz", ".npy", ".pt", *PARQUET_SUFFIXES, ".safetensors")
 _OF_IMAGES = ("embeddings", "paths", "ids", "names")
 _ARRAYS = (*_OF_IMAGES, *(f"gallery_{name}" for name in _OF_IMAGES), "junk", "distractors")
 
@@ -81,7 +80,15 @@ class LabeledEmbeddings(NamedTuple):
     @property
     def arguments(self) -> list[Any]:
         """Embeddings and paths of the queries and of a gallery, in the order of :func:`hiertree.metrics.evaluate`."""
-        return [array for side in self.sides for array in side[:2]]
+        arrays = [array for side in self.sides for array in side[:2]]
+        if self.items.distractors is not None:
+            is_distractor = to_numpy(self.items.distractors, name="distractors")
+            if is_distractor.dtype != np.bool_ or is_distractor.shape != (len(arrays[3]),):
+                problem = f"distractors of shape {is_distractor.shape} and type {is_distractor.dtype}"
+                raise ShapeError(problem, expected=f"booleans of shape ({len(arrays[3])},)")
+            paths = to_numpy(arrays[3])
+            arrays[3] = np.where(is_distractor.reshape(-1, *(1,) * (paths.ndim - 1)), UNKNOWN, paths)
+        return arrays
 
     @property
     def masks(self) -> dict[str, Any]:
@@ -93,11 +100,11 @@ class LabeledEmbeddings(NamedTuple):
         if texts:  # of tables: numbers take less time and memory
             numbers = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
             names |= zip(texts, np.split(numbers, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
-        return {**names, "junk": self.queries.junk, "distractors": self.items.distractors}
+        return {**names, "junk": self.queries.junk}
 
     def named_paths(self) -> LabeledEmbeddings:
         """A copy without vectors: names and paths, by which other measurements of the images are known."""
-        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.image_names) for side in self.sides])
+        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.row_names) for side in self.sides])
 
     def as_codes(self) -> LabeledEmbeddings:
         """A copy with binary codes: booleans, True where a number of an embedding is positive."""
@@ -121,6 +128,7 @@ class LabelFiles(TypedDict, total=False):
     junk: AnyPath | None
     distractors: bool
     uneven: Uneven
+    separator: str | None
 
 
 def read_embeddings(
@@ -134,6 +142,7 @@ def read_embeddings(
     junk: AnyPath | None = None,
     distractors: bool = False,
     uneven: Uneven = "error",
+    separator: str | None = None,
     in_parts: bool = False,
     needs_labels: bool = True,
 ) -> LabeledEmbeddings:
@@ -143,19 +152,21 @@ def read_embeddings(
         source: a file of one of the kinds above; a finished run; or a folder or pattern of shards, whose rows follow
             each other.
         labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
-        levels: columns of labels, coarse → fine; all but ``ids`` unless given.
+        levels: columns of labels, coarse → fine; all but those of names unless given.
         gallery: another source with the same kind of labels, for a separate gallery.
         gallery_labels: its table of labels.
-        ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
+        ids: the column of the images' ids in tables of labels; ``image``, or the first column whose values are all
+            different and look like files or ids, unless given. Files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
         uneven: what rows of tables are whose last labels are empty, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last column of labels into levels, such as ``" > "``.
         in_parts: whether embeddings in shards stay there as :class:`hiertree.arrays.StoredRows`.
         needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
     place = locate(Path(source))
     gallery_place = None if gallery is None else locate(Path(gallery))
-    columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
+    columns = LabelColumns(tuple(levels), ids, needed=needs_labels)
     sides = _read(place.embeddings, labels, columns)
     if gallery_place is not None:
         sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
@@ -167,8 +178,7 @@ def read_embeddings(
         problem = "label ids in one file and columns of labels for the other"
         raise OptionError(problem, expected="the same kind of labels in both")
     if sides[0].paths is None:
-        check_images(sides)
-        tree, sides = number_labels(sides, distractors=distractors, uneven=uneven)
+        tree, sides = number_labels(sides, distractors=distractors, uneven=uneven, separator=separator)
     else:
         tree = _tree_of(place, gallery_place)
     _require_fit(sides, [Path(source), Path(gallery or source)])
@@ -211,10 +221,11 @@ def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
 def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[EmbeddedImages]:
     """The embeddings of a file or of shards; those of queries and then of their gallery where these say so."""
     files = shard_files(file)
-    if files == [file] and file.suffix not in SUFFIXES:
+    suffix = file.suffix.lower()
+    if files == [file] and suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
-    if files == [file] and file.suffix in (".npz", ".npy", ".pt"):
-        content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
+    if files == [file] and suffix in (".npz", ".npy", ".pt"):
+        content = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
         content = Shards(files)
     if isinstance(content, Mapping):
@@ -264,7 +275,7 @@ def _require_fit(sides: Sequence[EmbeddedImages], files: Sequence[Path]) -> None
 def _load_numpy(file: Path) -> Any:
     """The array of an ``.npy``, the arrays of an ``.npz``."""
     expected = "plain numbers saved by numpy, nothing else"
-    if file.suffix == ".npy":
+    if file.suffix.lower() == ".npy":
         mapped = file.is_file() and file.stat().st_size > MAPPED_BYTES
         return read_array(file, expected=expected, kind=InputError, mapped=mapped)
     with reading_arrays(file, expected=expected, kind=InputError) as arrays:

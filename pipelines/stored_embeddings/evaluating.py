@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack
@@ -15,11 +15,11 @@ from typing_extensions import Unpack
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
-from hiertree.io.array_files import read_array
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, reading_file, reading_json
+from hiertree.io.reading import Complaint, read_array, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
+from hiertree.metrics.conventions import rules_of
 from hiertree.options import split_options
 from hiertree.tree.label_rows import Uneven
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.text import Text
 
-    from hiertree.evaluation_options import Counts
-    from hiertree.metrics.engine.processes import Share
+    from hiertree.evaluation_options import Choice
+    from hiertree.metrics.engine.blocks import ProcessGroup
 
 _MEASURED_BY = ("metrics", "protocol", "compat")
-_NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
+_NOT_RECORDED = ("block_size", "distributed")  # they change no number
 
 
 class ResultOptions(MetricOptions, total=False):
@@ -56,8 +56,6 @@ class ResultOptions(MetricOptions, total=False):
 class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
     """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
 
-    counts: Counts | None
-
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
     """Evaluate embeddings on disk, print the result, and write what is asked for.
@@ -73,10 +71,10 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
         ranked_by_codes = run_options.pop("codes")
         if not any(map(arguments.get, _MEASURED_BY)):
             codes, arguments = codes or ranked_by_codes, arguments | run_options
-    with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
-        with nullcontext() if share is None else share.agreeing():
-            collection = read_embeddings(source, in_parts=share is not None, **columns)
-        if share is not None:
+    with _launched(share_work=not codes) as group:
+        with nullcontext() if group is None else group.agreeing():
+            collection = read_embeddings(source, **columns)
+        if group is not None:
             from ..training.distributed.group import local_device
 
             arguments |= {"distributed": True, "device": local_device(options.get("device"))}
@@ -86,7 +84,7 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
             result = replace(result, convention=replace(result.convention, level_names=collection.tree.level_names))
         if not result.has_values:
             raise _valueless(source, collection)
-    if share is not None and share.rank:
+    if group is not None and group.rank:
         return result
     other_sources = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in arguments.items() if name not in _NOT_RECORDED} | columns
@@ -100,8 +98,8 @@ def measured_as(run: Path) -> dict[str, Any]:
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
     with reading_file(run / "recipe.yaml", **complaint):
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
-    with reading_json(run / "metrics.json", **complaint) as content:
-        convention = content["convention"]
+    with reading_json(run / "metrics.json", **complaint) as results:
+        convention = results["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
@@ -113,7 +111,7 @@ def measured_as(run: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _launched(*, share_work: bool) -> Iterator[Share | None]:
+def _launched(*, share_work: bool) -> Iterator[ProcessGroup | None]:
     """The group of the processes that a launcher started, if they are to share the work; None for one process."""
     if not share_work or launched() is None:
         yield None
@@ -121,8 +119,8 @@ def _launched(*, share_work: bool) -> Iterator[Share | None]:
     require_package("torch", "lightning_fabric", extra="train")
     from ..training.distributed.group import launched_group
 
-    with launched_group() as share:
-        yield share
+    with launched_group() as group:
+        yield group
 
 
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
@@ -152,12 +150,14 @@ def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
 class ItemLabels(TypedDict, total=False):
     """How a table of items is read; ``query_labels`` is that of the queries, where these are not items.
 
-    Names stand in the column ``ids``; in ``image`` or else the first unless given.
+    Names stand in the column ``ids``; unless given in ``image``, the first whose values are all different and look like
+    files or ids, or the first.
     """
 
     query_labels: AnyPath | None
     levels: Sequence[str]
     uneven: Uneven
+    separator: str | None
     ids: str | None
 
 
@@ -174,8 +174,8 @@ class Judgments(ItemLabels, total=False):
 class ListOptions(Judgments, MetricOptions, total=False):
     """Judgments and conventions, as :func:`hiertree.metrics.evaluate_ranking` takes them."""
 
-    unjudged: Literal["irrelevant", "error"]
-    negative_qrels: Literal["error", "irrelevant"]
+    unjudged: Choice
+    negative_qrels: Choice
     lower_is_better: bool
 
 
@@ -198,17 +198,21 @@ def measure_lists(run: AnyPath, **options: Unpack[ListOptions]) -> Evaluation:
     arguments: dict[str, Any] = dict(options)
     judgments: Any = {name: arguments.pop(name) for name in Judgments.__annotations__ if name in arguments}
     lower_is_better = arguments.pop("lower_is_better", False)
+    rules = {"unjudged": arguments.pop("unjudged", "irrelevant"), "negative": arguments.pop("negative_qrels", "error")}
+    compat = replace(rules_of(options.get("compat"), options.get("protocol")), **rules)
     qrels, tree = judgments.pop("qrels", None), judgments.pop("tree", None)
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
     if qrels is not None and any(value not in (None, (), "error") for value in judgments.values()):
-        raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
+        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
     path = Path(run)
     lists = _read_rows(path, has_qrels=qrels is not None) if path.suffix == ".npy" else path
     truth = {"qrels": qrels} if tree is None else _labels(tree, **judgments, named=lists is path)
     with naming_files(path, None):
-        result = evaluate_ranking(lists, **truth, **arguments, higher_is_better=not lower_is_better)
+        result = evaluate_ranking(
+            lists, **truth, **{**arguments, "compat": compat}, higher_is_better=not lower_is_better
+        )
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
     return result
@@ -265,6 +269,7 @@ def _labels(
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     uneven: Uneven = "error",
+    separator: str | None = None,
     ids: str | None = None,
     *,
     named: bool = True,
@@ -275,7 +280,7 @@ def _labels(
     tables = [
         named_rows(file, levels, ids) if named else rows_with_table(np.empty(()), file, columns) for file in files
     ]
-    _, sides = number_labels(tables, uneven=uneven)
+    _, sides = number_labels(tables, uneven=uneven, separator=separator)
     paths = {f"{name}_paths": side.paths for name, side in zip(("query", "gallery"), sides, strict=False)}
     names = zip(("query", "gallery"), sides if named else (), strict=False)
     return paths | {f"{name}_names": list(side.ids) for name, side in names}

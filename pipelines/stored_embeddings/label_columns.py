@@ -6,7 +6,6 @@ import logging
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +17,9 @@ from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
-from hiertree.io.tables import check_columns, integer_column, line_names, read_table
-from hiertree.level_columns import ADDED, repeated_labels
-from hiertree.tree.label_rows import Uneven, is_empty
+from hiertree.io.tables import are_names, check_columns, integer_column, line_names, read_table
+from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
+from hiertree.tree.label_rows import Uneven, is_empty, suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,40 +32,32 @@ if TYPE_CHECKING:
 IMAGE = "image"  # the column of ids in what ``hiertree embed`` writes
 SPLIT, QUERY, GALLERY = "split", "query", "gallery"  # the column that tells queries from their gallery, and its values
 _IMAGE_FILE = rf"(?i)[^/](?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))})/*$"
+_IMAGE_NAME = re.compile(_IMAGE_FILE)
+_WHOLE_FLOAT = re.compile(r"-?[0-9]+\.0")
 _ODD_PATH = r"^\.|//|/\.|/$"  # what normpath may change
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class LabelColumns:
+class LabelColumns(NamedTuple):
     """The roles of a table's columns."""
 
-    levels: tuple[str, ...] = ()  # labels, coarse → fine; unless given, all columns but ids and what hiertree added
-    ids: str | None = None  # unless given, ``image`` where a table has it and it is not among the levels
-    distractors: bool = False  # whether a gallery row without any label is a distractor
+    levels: tuple[str, ...] = ()  # labels, coarse → fine; unless given, all columns but names and what hiertree added
+    ids: str | None = None  # unless given, ``image``, or the first column that names rows
     named: bool = False  # whether rows need ids, which are then those of the first column where no other is known
     needed: bool = True  # whether a table of names alone is refused
 
     @property
-    def asked_for(self) -> list[str]:
-        """The required columns."""
+    def required(self) -> list[str]:
+        """The columns that are asked for."""
         return [*self.levels, *filter(None, [self.ids])]
 
-    def id_column(self, names: Sequence[str]) -> str | None:
-        """The column of ids among those of a table, if there is one."""
+    def id_column(self, names: Sequence[str], texts: Callable[[str], Any]) -> str | None:
+        """The column of ids among those of a table, if one is known by its name, or if rows need them."""
         if self.ids is None and IMAGE in names and IMAGE not in self.levels and len(names) > 1:
             return IMAGE
-        return names[0] if self.named and self.ids is None else self.ids
-
-    def level_columns(self, names: Sequence[str]) -> list[str]:
-        """The columns of labels among those of a table."""
-        levels = list(self.levels) or [name for name in names if name not in (self.id_column(names), *ADDED)]
-        if not levels:
-            remedy = "hiertree tree makes such a table of edges or GraphML"
-            raise OptionError("a table without labels", expected="columns besides that of the names", remedy=remedy)
-        if len(set(levels)) < len(levels):
-            raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")
-        return levels
+        if self.ids is not None or not self.named:
+            return self.ids
+        return next((name for name in names if name not in self.levels and are_names(texts(name))), names[0])
 
 
 class EmbeddedImages(NamedTuple):
@@ -85,12 +76,19 @@ class EmbeddedImages(NamedTuple):
     labels: Sequence[pd.Categorical] = ()  # n at each level, coarse → fine
     where: Where = str  # names a row in messages
     by_default: bool = False  # whether the levels are all columns rather than those that were named
+    name_columns: tuple[str, ...] = ()  # columns that name the rows
 
     @property
     def image_names(self) -> list[str] | None:
         """The names, or else the ids, as text."""
         names = self.ids if self.names is None else self.names
         return None if names is None else list(map(str, names))
+
+    @property
+    def row_names(self) -> list[str] | None:
+        """The names; without them the rows of the table of labels, if there is one."""
+        rows = list(map(self.where, range(len(self.paths)))) if self.levels else None
+        return self.image_names or rows
 
     def select(self, rows: NDArray[np.int64], embeddings: Any) -> EmbeddedImages:
         """Some of the rows, with their embeddings."""
@@ -104,7 +102,7 @@ class EmbeddedImages(NamedTuple):
 
 def rows_in_shards(shards: Shards, columns: LabelColumns) -> EmbeddedImages:
     """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
-    check_columns(shards.files[0].name, shards.columns, columns.asked_for)
+    check_columns(shards.files[0].name, shards.columns, columns.required)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
         shards.check_ids(rows.ids, gallery_mask(shards, columns))
@@ -115,7 +113,7 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
     """(n,) booleans: the row's column ``split`` says gallery, where the rows are queries and their gallery."""
     import pandas as pd
 
-    if SPLIT not in shards.columns or SPLIT in columns.asked_for:
+    if SPLIT not in shards.columns or SPLIT in columns.required:
         return np.zeros(len(shards), np.bool_)
     splits = pd.Categorical(shards.texts(SPLIT))
     return np.asarray((splits == GALLERY) & (set(splits.categories) == {QUERY, GALLERY}))
@@ -123,7 +121,7 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
 
 def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> EmbeddedImages:
     """Embeddings with the rows of a table of labels, one for each."""
-    table = read_table(file, required=columns.asked_for)
+    table = read_table(file, required=columns.required)
     if np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
     return _labeled(
@@ -132,32 +130,67 @@ def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> Embed
 
 
 def _labeled(
-    embeddings: Any, names: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, place_of: Where
+    embeddings: Any, names: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, where: Where
 ) -> EmbeddedImages:
     import pandas as pd
 
-    if IMAGE in names and set(names) <= set(ADDED) and not columns.levels:
-        if columns.needed:
-            file = place_of(0).partition(",")[0]
-            remedy = "name a table of them by --labels, or look at it by hiertree browse"
-            raise OptionError(f"{file} without labels", expected="columns of labels", remedy=remedy)
-        return EmbeddedImages(embeddings, where=place_of, ids=texts(IMAGE))
-    levels, column = columns.level_columns(names), columns.id_column(names)
-    ids = None if column is None else texts(column)
+    id_column = columns.id_column(names, texts)
+    levels = columns.levels or tuple(name for name in names if name not in (id_column, *ADDED))
+    if not levels and columns.needed:
+        remedy = "name a table of them by --labels; hiertree tree makes one of edges or GraphML, browse shows images"
+        raise OptionError(f"{_file(where)} without labels", expected="columns of labels", remedy=remedy)
+    if len(set(levels)) < len(levels):
+        raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")
+    ids = None if id_column is None else texts(id_column)
     unnamed: Any = [] if ids is None else np.flatnonzero(ids == "")
     if len(unnamed):  # they would all count as the same image
-        raise TableError(f"{place_of(int(unnamed[0]))}: no {column}", expected="an id for every row")
-    labels = [pd.Categorical(texts(level)) for level in levels]
-    by_default = not columns.levels
+        raise TableError(f"{where(int(unnamed[0]))}: no {id_column}", expected="an id for every row")
     return EmbeddedImages(
-        embeddings, ids=ids, levels=tuple(levels), labels=labels, where=place_of, by_default=by_default
+        embeddings,
+        ids=ids,
+        levels=levels,
+        labels=[_whole_numbers(pd.Categorical(texts(level))) for level in levels],
+        where=where,
+        by_default=not columns.levels,
+        name_columns=() if id_column is None else (id_column,),
     )
+
+
+def _file(where: Where) -> str:
+    return where(0).partition(",")[0]
+
+
+def _whole_numbers(labels: pd.Categorical) -> pd.Categorical:
+    """Labels without the ".0" that pandas writes behind all integers of a column where one is missing."""
+    texts = [text for text in labels.categories if text]
+    is_float = bool(texts) and all(map(_WHOLE_FLOAT.fullmatch, texts))
+    return labels.rename_categories(lambda text: text.removesuffix(".0")) if is_float else labels
+
+
+def _without_names(sides: Sequence[EmbeddedImages]) -> list[EmbeddedImages]:
+    """The sides without levels that name rows; the first of these becomes the ids where none are known."""
+    levels = sides[0].levels
+    columns = [[side.labels[column] for side in sides] for column in range(len(levels))]
+    named = name_columns(columns) if all(side.by_default for side in sides) else []
+    if not named:
+        return list(sides)
+    is_id = not are_shared(columns[named[0]]) or all(map(_IMAGE_NAME.search, columns[named[0]][0]))
+    names = tuple(levels[column] for column in named)
+    return [
+        side._replace(
+            ids=np.asarray(side.labels[named[0]], object) if side.ids is None and is_id else side.ids,
+            levels=tuple(level for level in levels if level not in names),
+            labels=[labels for column, labels in enumerate(side.labels) if column not in named],
+            name_columns=(*side.name_columns, *names),
+        )
+        for side in sides
+    ]
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> EmbeddedImages:
     """The labels of named items, without embeddings; items whose labels are all empty are left out.
 
-    The names stand in the column ``ids``; in ``image`` unless given, or else in the first.
+    The names stand in the column ``ids``; unless given in ``image``, or the first column that names rows, or the first.
     """
     import pandas as pd
 
@@ -166,12 +199,11 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> EmbeddedIm
     if not len(rows):
         raise TableError(f"{file} has no rows of labels", expected="a row for each item")
     items = table.select(rows, table.embeddings)
-    number = pd.factorize(items.ids)[0]
-    first = np.unique(number, return_index=True)[1][number]
-    repeats = np.flatnonzero(first < np.arange(len(first)))
-    if items.ids is not None and len(repeats):
+    repeats = np.flatnonzero(pd.Series(items.ids).duplicated())
+    if len(repeats):
         row = int(repeats[0])
-        problem = f"{items.where(row)}: {items.ids[row]!r} again, as in {items.where(int(first[row]))}"
+        first = int(np.flatnonzero(items.ids == items.ids[row])[0])
+        problem = f"{items.where(row)}: {items.ids[row]!r} again, as in {items.where(first)}"
         remedy = "remove one, or name their column by --ids"
         raise TableError(problem, expected="one row for each name", remedy=remedy)
     return items
@@ -185,23 +217,34 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
 
 
 def number_labels(
-    sides: Sequence[EmbeddedImages], *, distractors: bool = False, uneven: Uneven = "error"
+    sides: Sequence[EmbeddedImages],
+    *,
+    distractors: bool = False,
+    uneven: Uneven = "error",
+    separator: str | None = None,
 ) -> tuple[LabelTree | None, list[EmbeddedImages]]:
     """One tree of the labels of queries and perhaps a gallery, and both with their paths in it.
 
     The same text under two parents is two labels. Without any labels there is no tree, and all paths are 0. With
-    ``distractors``, gallery rows without labels become distractors.
+    ``distractors``, gallery rows without labels become distractors. ``separator`` divides the last labels into levels.
     """
+    import pandas as pd
     from pandas.api.types import union_categoricals
 
-    queries, gallery = sides[0], sides[-1]
-    if gallery.levels != queries.levels:
-        problem = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
+    if sides[0].levels != sides[-1].levels:
+        problem = f"levels {', '.join(sides[0].levels)} of the queries and {', '.join(sides[-1].levels)} of the gallery"
         raise OptionError(problem, expected="the same columns in the same order", remedy="name them with --levels")
+    sides = _without_names(sides)
+    check_images(sides)
+    queries, gallery = sides[0], sides[-1]
     if not queries.levels:
         return None, [side._replace(paths=np.zeros((len(side.embeddings), 1), np.int32)) for side in sides]
-    split = len(queries.labels[0])
+    split, file = len(queries.labels[0]), _file(queries.where)
     labels = [union_categoricals(list(columns)) for columns in zip(*(side.labels for side in sides), strict=True)]
+    if separator is None:
+        suggest_separator(labels[-1].categories, f"{file}, {queries.levels[-1]}")
+    cells, level_names = split_columns(labels, queries.levels, separator)
+    labels = [pd.Categorical(column) for column in cells]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False
     rows = np.flatnonzero(~unlabeled)
@@ -211,14 +254,13 @@ def number_labels(
         return queries.where(row) if row < split else gallery.where(row - split)
 
     columns = [column[rows] for column in labels]
-    tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", uneven=uneven, where=where)
+    tree, paths = label_paths(columns, level_names=level_names, leaf="path", uneven=uneven, where=where)
     codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
     codes = codes if uneven == "error" else codes[paths[:, -1] >= 0]
-    check_order([codes], queries.levels)
+    check_order([codes], level_names, queries.name_columns)
     if queries.by_default:
-        file = queries.where(0).partition(",")[0]
-        _log.info("%s: levels %s; name others by --levels", file, " → ".join(queries.levels))
-        if text := repeated_labels(queries.levels, codes):
+        _log.info("%s: %s; name others by --levels", file, roles_of(queries.levels, queries.name_columns))
+        if text := repeated_labels(tree.level_names, codes):
             _log.warning("%s: %s", file, text)
     all_paths = paths
     if distractors:

@@ -65,16 +65,14 @@ def files_read(source: Path) -> list[Path]:
     return shard_files(locate(source).embeddings)
 
 
-def no_such(path: Path) -> OptionError:
-    """The error for a path that does not exist, with a similar one that does."""
+def no_such(path: Path, kind: str = "run, folder or file") -> OptionError:
+    """The error for a path of some kind that does not exist, with a similar one that does."""
     parent, pattern = path.parent, f"*/{path.name}"
     siblings = [entry.name for entry in islice(parent.glob("[!.]*"), _LISTED)]
     name = nearest_name(path.name, siblings)
     suggestions = [] if name is None else [parent / name]
     suggestions += [*parent.glob(pattern), *parent.parent.glob(pattern)]
-    return OptionError(
-        f"no such run, folder or file: {path}", remedy=f"did you mean {suggestions[0]}?" if suggestions else None
-    )
+    return OptionError(f"no such {kind}: {path}", remedy=f"did you mean {suggestions[0]}?" if suggestions else None)
 
 
 def _locate_run(run: Path) -> Location:

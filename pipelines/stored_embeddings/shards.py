@@ -19,15 +19,26 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import HiertreeError, InputError, TableError, require_package
-from hiertree.io.array_files import read_array
 from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.reading import Complaint, read_json_object, read_parquet, reading_file
+from hiertree.io.reading import (
+    PARQUET_SUFFIXES,
+    Complaint,
+    data_columns,
+    read_array,
+    read_json_object,
+    read_parquet,
+    reading_file,
+)
 from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_CONTENT = {".parquet": "a Parquet file", ".npy": "an array that numpy saved", ".safetensors": "safetensors"}
+_CONTENT = {
+    **dict.fromkeys(PARQUET_SUFFIXES, "a Parquet file"),
+    ".npy": "an array that numpy saved",
+    ".safetensors": "safetensors",
+}
 SHARD_ENDINGS = tuple(_CONTENT)
 _ROWS_AT_ONCE = 2**12
 _BUFFER = 2**20  # bytes of a column read at once; unbuffered, all of it is held beside its numbers
@@ -41,10 +52,14 @@ class Shards(StoredRows):
         self.files = list(files)
         if not self.files:
             raise InputError("no shards", expected=f"files that end in {', '.join(SHARD_ENDINGS)}")
-        kind = self.files[0].suffix
-        if kind == ".parquet":
+        kind = self.files[0].suffix.lower()
+        if kind in PARQUET_SUFFIXES:
             require_package("pyarrow", extra="arrow")
-        readers: dict[str, Any] = {".parquet": _ParquetShard, ".npy": _NumpyShard, ".safetensors": _TensorShard}
+        readers: dict[str, Any] = {
+            **dict.fromkeys(PARQUET_SUFFIXES, _ParquetShard),
+            ".npy": _NumpyShard,
+            ".safetensors": _TensorShard,
+        }
         self._read = readers[kind]
         shards = [self._opened(file) for file in self.files]
         first = shards[0]
@@ -204,7 +219,7 @@ class _ParquetShard:
         model = (schema.metadata or {}).get(b"hiertree.model")
         self.model = None if model is None else model.decode()
         self._column, kind = lists[0], schema.field(lists[0]).type
-        self.columns = [name for name in schema.names if name not in lists]
+        self.columns = [name for name in data_columns(schema) if name not in lists]
         self.dtype = np.dtype(kind.value_type.to_pandas_dtype())
         self.width = kind.list_size if kinds.is_fixed_size_list(kind) else self._first_width()
 
@@ -268,7 +283,7 @@ class _TensorShard(_NumpyShard):
 
 def _complaint(file: Path) -> Complaint:
     """Of the error about a shard."""
-    return {"expected": _CONTENT[file.suffix], "kind": InputError}
+    return {"expected": _CONTENT[file.suffix.lower()], "kind": InputError}
 
 
 def _identity(file: Path) -> str:
@@ -288,7 +303,7 @@ def shard_files(source: Path) -> list[Path]:
         raise InputError(f"{source} without shards", expected=f"files that end in {', '.join(SHARD_ENDINGS)}")
     if not source.exists() and any(sign in str(source) for sign in "*?["):
         matches = sorted(Path(source.anchor).glob(str(source.relative_to(source.anchor))))
-        if not matches or matches[0].suffix not in SHARD_ENDINGS or len({file.suffix for file in matches}) > 1:
+        if not matches or matches[0].suffix.lower() not in SHARD_ENDINGS or len({file.suffix for file in matches}) > 1:
             raise InputError(f"{source}: {len(matches)} files", expected=f"shards of one of {', '.join(SHARD_ENDINGS)}")
         return matches
     return [source]

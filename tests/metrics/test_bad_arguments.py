@@ -13,16 +13,14 @@ from hiertree.errors import HiertreeError
 EMBEDDINGS, PATHS = np.random.default_rng(0).standard_normal((3, 2)), [[0, 0], [0, 0], [0, 1]]
 RETRIEVAL = {"query_paths": PATHS, "gallery_paths": PATHS[:2]}
 OPTIONS = {"metrics": ["AP"], "alpha": 1.0, "relevance": "hap", "ties": "average", "protocol": None, "compat": None}
-MASKS = {"query_ids": [1, 2, 3], "gallery_ids": [1, 2], "junk": None, "distractors": None}
-SEARCH = {"block_size": None, "tile_size": None, "precision": None, "approximate": None, "distributed": False}
+MASKS = {"query_ids": [1, 2, 3], "gallery_ids": [1, 2], "junk": None}
+SEARCH = {"block_size": None, "distributed": False, "progress": False}
 SCORES = {"scores": [[1.0, 2.0]], "levels": [[0, 1]], "valid": None, "ties": "average"}
 RESULT = metrics.evaluate(EMBEDDINGS, PATHS, metrics=["AP"])
 CALLS = {
     metrics.evaluate: {
         "query": EMBEDDINGS,
         "gallery": EMBEDDINGS[:2],
-        "counts": None,
-        "progress": False,
         **RETRIEVAL,
         **OPTIONS,
         **MASKS,
@@ -39,7 +37,6 @@ CALLS = {
     metrics.evaluate_ranking: {
         "run": [[0, 1], [1, 0], [1, -1]],
         "num_levels": None,
-        "unjudged": "irrelevant",
         **RETRIEVAL,
         **OPTIONS,
         **MASKS,
@@ -47,7 +44,6 @@ CALLS = {
     metrics.hierarchical_precision_recall: {**SCORES, "alpha": 1.0, "relevance": "hap"},
     metrics.ndcg: {**SCORES, "k": 2},
     metrics.recall_at_k: {**SCORES, "k": 2, "level": 1},
-    metrics.Approximate: {"index": "ivf", "links": 3, "breadth": 3, "lists": 1, "probes": 1, "sample": 2, "seed": 0},
     metrics.overall: {"results": RESULT},
     metrics.revisitop_levels: {
         "ground_truth": [{"easy": [0], "hard": [], "junk": []}],

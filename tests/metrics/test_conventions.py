@@ -172,18 +172,17 @@ def test_a_query_inside_its_gallery_is_masked_by_id_as_in_self_retrieval(retriev
     np.testing.assert_allclose(by_id.values, by_index.values, atol=1e-12)
 
 
-def test_distractors_are_irrelevant_whatever_their_path_says(retrieval):
+def test_distractors_and_queries_of_no_class_have_paths_that_are_unknown_throughout(retrieval):
     embeddings, paths = retrieval
-    distractors = np.arange(40) >= 25
-    gallery_paths = paths[20:].copy()
-    gallery_paths[distractors] = -1
-    result = evaluate(embeddings[:20], paths[:20], embeddings[20:], gallery_paths, distractors=distractors)
+    query_paths, gallery_paths = paths[:20].copy(), paths[20:].copy()
+    query_paths[3:5], gallery_paths[25:] = -1, -1
+    result = evaluate(embeddings[:20], query_paths, embeddings[20:], gallery_paths)
     levels = ht.levels(paths[:20], paths[20:])
-    levels[:, distractors] = 0
+    levels[3:5], levels[:, 25:] = 0, 0
     expected = evaluate_scores(cosines(embeddings[:20], embeddings[20:]), levels, num_levels=2)
     np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
-    assert "15 distractors" in result.convention.self_rule
-    assert (gallery_paths[distractors] == -1).all()
+    assert np.isnan(result.values[3:5]).all()
+    assert result.convention.self_rule.endswith("2 queries of no class, 15 distractors at level 0")
 
 
 def test_asi_of_one_level_is_asi_of_its_labels_alone(retrieval):
@@ -255,13 +254,11 @@ GALLERY = {"gallery": np.eye(3), "gallery_paths": [0, 1, 2]}
         (PathError, {"junk": [[3], [], []]}),
         (PathError, {"junk": [[-1], [], []]}),
         (PathError, {"junk": [[0.5], [], []]}),
-        (OptionError, {"distractors": [True, False, False]}),
-        (ShapeError, {"distractors": [1, 0, 0], **GALLERY}),
-        (ShapeError, {"distractors": [True], **GALLERY}),
-        (PathError, {"gallery": np.eye(3), "gallery_paths": [0, -1, 1], "distractors": [True, False, False]}),
+        (PathError, {"query_paths": [0, 0, -1]}),
+        (PathError, {"gallery": np.eye(3), "gallery_paths": [0, -2, 1]}),
     ],
 )
-def test_bad_protocols_masks_and_distractors_are_refused(error, changed):
+def test_bad_protocols_and_masks_are_refused(error, changed):
     with pytest.raises(error):
         evaluate(**{"query": np.eye(3), "query_paths": [0, 0, 1], **changed})
 

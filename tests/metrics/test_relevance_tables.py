@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import hiertree as ht
-from hiertree.errors import CheckpointError, OptionError
+from hiertree.errors import OptionError
 from hiertree.metrics import (
-    Approximate,
     Rules,
     evaluate,
     evaluate_codes,
@@ -35,7 +34,7 @@ def test_a_table_of_equal_rows_is_the_function_that_gives_them(retrieval):
     for ties in ("average", "worst", "best", "index"):
         for entrance in (
             lambda **options: evaluate(embeddings, paths, **options),
-            lambda **options: evaluate(embeddings, paths, tile_size=17, block_size=8, **options),
+            lambda **options: evaluate(embeddings, paths, block_size=8, **options),
             lambda **options: evaluate(embeddings[:, :2], paths, device="cpu", **options),
             lambda **options: evaluate_codes(bits, paths, **options),
             lambda **options: evaluate_ranking(run, query_paths=paths, **options),
@@ -69,18 +68,15 @@ def test_weights_of_levels_weigh_their_aps(retrieval, weights):
 
 def test_counts_include_the_query_in_codes_and_ranked_indices_as_in_embeddings(retrieval):
     embeddings, paths = retrieval
-    bits, run = embeddings > 0, np.argsort(-(embeddings @ embeddings.T), axis=1)
-    for entrance in (
-        lambda **options: evaluate(embeddings, paths, metrics=["H-AP"], **options),
-        lambda **options: evaluate_codes(bits, paths, metrics=["H-AP"], **options),
-        lambda **options: evaluate_ranking(run, query_paths=paths, metrics=["H-AP"], **options),
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    run, signs = np.argsort(-(unit @ unit.T), axis=1), np.sign(embeddings)
+    options = {"metrics": ["H-AP"], "compat": Rules(counts="official")}
+    for result, vectors in (
+        (evaluate_codes(embeddings > 0, paths, **options), signs),
+        (evaluate_ranking(run, query_paths=paths, **options), embeddings),
     ):
-        by_counts, by_rules = entrance(counts="official"), entrance(compat=Rules(counts="official"))
-        np.testing.assert_array_equal(by_counts.values, by_rules.values)
-        assert by_counts.convention == by_rules.convention
-        assert (by_counts.values != entrance().values).any()
-    with pytest.raises(OptionError, match=r"counts.* with qrels"):
-        evaluate_ranking({"q": {"a": 1.0}}, {"q": {"a": 1}}, counts="official")
+        np.testing.assert_allclose(result.values, evaluate(vectors, paths, **options).values, atol=1e-12)
+        assert "the query itself included" in str(result.convention)
 
 
 def test_each_query_has_the_relevance_of_its_own_row(retrieval):
@@ -105,22 +101,6 @@ def test_the_similarity_of_nodes_in_a_tree_is_a_relevance(retrieval):
     result = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=table)
     linear = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=ht.relevance.linear)
     np.testing.assert_allclose(result.values, linear.values, atol=1e-12)
-
-
-def test_an_interrupted_evaluation_knows_its_table(retrieval, tmp_path):
-    embeddings, paths = retrieval
-    table = np.tile([0.0, 0.5, 1.0], (60, 1))
-    evaluate(embeddings, paths, metrics=["H-AP"], relevance=table, resume=tmp_path)
-    table[7, 1] = 0.4
-    with pytest.raises(CheckpointError, match="metrics"):
-        evaluate(embeddings, paths, metrics=["H-AP"], relevance=table, resume=tmp_path)
-
-
-def test_approximate_search_takes_a_table(retrieval):
-    embeddings, paths = retrieval
-    method = Approximate("ivf", lists=1, probes=1)
-    result = evaluate(embeddings, paths, metrics=["TR@5"], relevance=np.ones((60, 3)) * [0, 1, 2], approximate=method)
-    assert result.has_values
 
 
 @pytest.mark.parametrize(

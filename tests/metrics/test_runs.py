@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, TableError
-from hiertree.metrics import evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
+from hiertree.metrics import Rules, evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
 
 METRICS = ["H-AP", "AP[1]", "AP[2]", "P@5", "NDCG@5"]
 
@@ -118,21 +118,21 @@ def test_records_of_another_kind_are_refused():
 def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
     (tmp_path / "qrels.txt").write_text("q 0 a 1\nq 0 spam -2\n")
     run = {"q": ["spam", "a"]}
-    with pytest.raises(TableError, match=r"qrels\.txt, line 2.*negative_qrels='irrelevant'"):
+    with pytest.raises(TableError, match=r"qrels\.txt, line 2.*negative='irrelevant'"):
         evaluate_ranking(run, tmp_path / "qrels.txt")
     result = evaluate_ranking(
-        run, tmp_path / "qrels.txt", negative_qrels="irrelevant", unjudged="error", metrics=["AP"]
+        run, tmp_path / "qrels.txt", compat=Rules(negative="irrelevant", unjudged="error"), metrics=["AP"]
     )
     assert result.summary()["AP"] == 0.5
     assert read_trec_qrels(tmp_path / "qrels.txt", negative_qrels="irrelevant") == {"q": {"a": 1, "spam": 0}}
     for judgments in ({"q": {"a": 1, "spam": -2}}, pd.DataFrame({"query": ["q"], "doc": ["spam"], "level": [-2]})):
         with pytest.raises(PathError, match="level -2"):
             evaluate_ranking(run, judgments)
-        evaluate_ranking(run, judgments, negative_qrels="irrelevant", metrics=["AP"])
+        evaluate_ranking(run, judgments, compat=Rules(negative="irrelevant"), metrics=["AP"])
     with pytest.raises(PathError, match=r"-0\.5"):
-        evaluate_ranking(run, {"q": {"a": -0.5}}, negative_qrels="irrelevant")
-    with pytest.raises(OptionError, match="negative_qrels"):
-        evaluate_ranking(run, {"q": {"a": 1}}, negative_qrels="zero")
+        evaluate_ranking(run, {"q": {"a": -0.5}}, compat=Rules(negative="irrelevant"))
+    with pytest.raises(OptionError, match="negative="):
+        evaluate_ranking(run, {"q": {"a": 1}}, compat=Rules(negative="zero"))
 
 
 def embedded(seed=0, number=40):
@@ -174,14 +174,14 @@ def test_items_without_a_path_are_irrelevant_or_an_error():
     assert result.summary()["AP"] == 0.5
     assert "1 distractors at level 0" in result.convention.self_rule
     for run, names_given, error, words in [
-        ({"a": ["x", "b"]}, names, PathError, "an item without a label.*unjudged"),
+        ({"a": ["x", "b"]}, names, PathError, "an item without a label"),
         ({"z": ["b"]}, names, PathError, "a query without a label"),
         ({"a": ["x.jpg"]}, names, OptionError, "items that have labels, such as 'a'"),
         ({"a": ["b"]}, ["a", "a", "c"], PathError, "rows 0 and 1"),
         ({"a": ["b"]}, ["a"], ShapeError, "1 query_names"),
     ]:
         with pytest.raises(error, match=words):
-            evaluate_ranking(run, query_paths=paths, query_names=names_given, unjudged="error")
+            evaluate_ranking(run, query_paths=paths, query_names=names_given, compat=Rules(unjudged="error"))
     with pytest.raises(OptionError, match="gallery_names"):
         evaluate_ranking({"a": ["b"]}, query_paths=paths, query_names=names, gallery_names=names)
 

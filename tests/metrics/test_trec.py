@@ -10,6 +10,7 @@ import pytest
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import (
+    Rules,
     evaluate,
     evaluate_ranking,
     read_trec_qrels,
@@ -161,9 +162,9 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
     result = evaluate_ranking(run, qrels, metrics=["AP"])
     assert result.per_query()["AP"]["q"] == pytest.approx((1 + 2 / 3) / 2)
     assert "2 listed items without judgment at level 0" in result.convention.counts
-    with pytest.raises(PathError, match=r"item 'x' of query 'q'.*unjudged='irrelevant'"):
-        evaluate_ranking(run, qrels, unjudged="error")
-    complete = evaluate_ranking({"q": ["b", "a"]}, qrels, unjudged="error", metrics=["AP"])
+    with pytest.raises(PathError, match=r"item 'x' of query 'q'."):
+        evaluate_ranking(run, qrels, compat=Rules(unjudged="error"))
+    complete = evaluate_ranking({"q": ["b", "a"]}, qrels, compat=Rules(unjudged="error"), metrics=["AP"])
     assert "every listed item has a judgment" in complete.convention.counts
 
 

@@ -116,11 +116,11 @@ print(json.dumps(answers))
 """
 
 
-MAKES_EMBEDDINGS = next(program for program in USED["base"] if "e.npz" in program)  # which audit and report read
+MAKES_EMBEDDINGS = next(program for program in USED["base"] if "e.npz" in program)  # which report reads
 ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real venvs
     "": USED["base"],
     "download": USED["download"],
-    "interop": tuple(program for program in USED["interop"] if "AccuracyCalculator" in program),
+    "interop": tuple(program for program in USED["interop"] if "RetrievalMetric" in program),
     "plots": USED["plots"],
 }
 

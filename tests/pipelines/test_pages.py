@@ -18,7 +18,7 @@ from hiertree import LabelTree
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.browse.server import served
 from hiertree.pipelines.comparison.recipe_comparison import compare
-from hiertree.pipelines.labels.export.tables import HierarchicalRow
+from hiertree.pipelines.labels.export.step import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import show_tree, tree_of
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings import embedded_files as stored

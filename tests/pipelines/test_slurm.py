@@ -1,4 +1,4 @@
-"""A real SLURM of two nodes on this machine: what srun and scripts start, what ``compare`` submits."""
+"""A real SLURM of two nodes on this machine: what srun and scripts start."""
 
 from __future__ import annotations
 
@@ -159,13 +159,6 @@ def test_tasks_of_srun_embed_and_evaluate_as_one_process(
     several_processes = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "shared.csv", **share)
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
     assert json.loads(several_processes) == json.loads(single_process)
-
-
-def test_jobs_compare_as_one_process(cluster: Variables, recipe: Path, tmp_path: Path) -> None:
-    for out, options in (("here", ()), ("jobs", ("--launcher=slurm", "--slurm=time=5"))):
-        hiertree("compare", recipe, "--seeds=0,1", "--out", tmp_path / out, *options, variables=cluster)
-    local_table, jobs = ((tmp_path / out / "comparison.csv").read_text() for out in ("here", "jobs"))
-    assert jobs == local_table
 
 
 def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Path, tmp_path: Path) -> None:

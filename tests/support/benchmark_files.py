@@ -10,6 +10,7 @@ import json
 import pickle
 import tarfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +91,22 @@ def write_inaturalist2021(root: Path) -> None:
         for name in ("train/0", "train/1", "train_mini/0", "val/9"):
             split, _, view = name.partition("/")
             write_image(root / split / folder / f"{view}.jpg", number)
+
+
+def write_better_mistakes(root: Path, tree: str, pairs: str, classes: tuple[str, ...]) -> None:
+    """An image of each class in each split, and two in the first class of the test, with the pairs of the tree."""
+    for number, name in enumerate(classes):
+        for split in ("train", "val", "test"):
+            write_image(root / split / name / f"{split}{number}.jpg", number)
+    write_image(root / "test" / classes[0] / "test9.jpg", 9)
+    (root / f"{tree}_isa.txt").write_text(pairs)
+
+
+CHAINS = ("root kingdom phylum class order family", "root other phylum2 class2 order2 family2")
+SPECIES = ("family genus1", "family genus2", "family2 genus3", "genus2 nat0002", "genus1 nat0000", "genus1 nat0001")
+INATURALIST_2019 = "\n".join([*map(" ".join, (pair for chain in CHAINS for pair in pairwise(chain.split()))), *SPECIES])
+INATURALIST_2019 += "\ngenus3 nat0003\n"
+TIERED_IMAGENET = "n1 n2\nn1 n9\nn2 n3\nn3 n01530575\nn2 n01531178\nn9 n04482393\n"
 
 
 def write_ilias(root: Path) -> None:
@@ -197,6 +214,23 @@ def write_cub(root: Path) -> None:
     (root / "images.txt").write_text("\n".join(images) + "\n")
     (root / "image_class_labels.txt").write_text("\n".join(labels) + "\n")
     (root / "classes.txt").write_text("".join(f"{number} {number:03d}.Bird_{number}\n" for number in range(1, 201)))
+
+
+def write_aircraft(root: Path) -> None:
+    """Three variants of two families and manufacturers, two images each for training and one for the test."""
+    planes = (("Boeing", "Boeing 707", "707-320"), ("Boeing", "Boeing 707", "727 200"), ("Airbus", "A300", "A300B4"))
+    for part, views in {"trainval": 2, "test": 1}.items():
+        rows = [
+            (f"{part[0].encode().hex()}{plane}{view}".zfill(7), plane) for view in range(views) for plane in (2, 0, 1)
+        ]
+        for level, name in enumerate(("manufacturer", "family", "variant")):
+            lines = "".join(f"{image} {planes[plane][level]}\n" for image, plane in rows)
+            (root / "data" / "images").mkdir(parents=True, exist_ok=True)
+            (root / "data" / f"images_{name}_{part}.txt").write_text(lines)
+        for image, plane in rows:
+            pixels = np.zeros((26, 8, 3), np.uint8)  # a banner of 20 black pixels below
+            pixels[:6] = 80 * (plane + 1)
+            Image.fromarray(pixels).save(root / "data" / "images" / f"{image}.jpg", quality=100)
 
 
 def write_cars(root: Path) -> None:
@@ -388,6 +422,12 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "inaturalist-full": write_inaturalist,
     "inaturalist-base": write_inaturalist,
     "inaturalist-2021": write_inaturalist2021,
+    "inaturalist-2019": lambda root: write_better_mistakes(
+        root, "inaturalist19", INATURALIST_2019, ("nat0000", "nat0001", "nat0002", "nat0003")
+    ),
+    "tieredimagenet-h": lambda root: write_better_mistakes(
+        root, "tiered_imagenet", TIERED_IMAGENET, ("n01530575", "n01531178", "n04482393")
+    ),
     "ilias": write_ilias,
     "dyml-vehicle": lambda root: write_dyml(root, "vehicle"),
     "dyml-product": lambda root: write_dyml(root, "product"),
@@ -395,6 +435,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "h-gldv2": write_gldv2,
     "roxford5k": lambda root: write_revisited(root, "roxford5k"),
     "cub": write_cub,
+    "aircraft": write_aircraft,
     "cars": write_cars,
     "inshop": write_inshop,
     "vehicleid-800": write_vehicleid,
@@ -418,6 +459,10 @@ SHAPES = {
     ("inaturalist-2021", "test"): Shape(
         3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/9.jpg"
     ),
+    ("inaturalist-2019", "train"): Shape(4, (2, 2, 2, 2, 2, 3, 4), "nat0000/train0.jpg"),
+    ("inaturalist-2019", "test"): Shape(5, (2, 2, 2, 2, 2, 3, 4), "nat0000/test0.jpg"),
+    ("aircraft", "train"): Shape(6, (2, 2, 3), "images/0007420.jpg"),
+    ("aircraft", "test"): Shape(3, (2, 2, 3), "images/0007420.jpg"),
     ("ilias", "test"): Shape(7, (2, 2, 3, 3), "ilias_core/bold_bimp_000/query/Q000_00.jpg", (3, 4)),
     ("ilias", "gallery"): Shape(4, (2, 2, 3, 3), "ilias_core/bold_bimp_000/pos/P000_00.jpg"),
     ("sop", "train"): Shape(12, (2, 4), "chair_final/111085122872_0.JPG"),

@@ -10,7 +10,7 @@ from torch.multiprocessing import start_processes
 
 IMPORTED = (
     "hiertree.losses",
-    "hiertree.metrics.interop.retrieval_metric",
+    "hiertree.metrics.retrieval_metric",
     "hiertree.pipelines.training.run.experiment",
 )
 

@@ -72,11 +72,8 @@ def running(
     annotator: str = "anna",
     landmarks: Sequence[KeptLandmark] = (),
     images: ImageFolder | None = None,
-    adjudication: Any = None,
 ) -> Iterator[Running]:
     """A review served on a free port until the block ends."""
     session = Session(proposal, log, annotator)
-    if adjudication is not None:
-        adjudication.begin(session)
-    with served(Review(session, group_by_label(landmarks), images, adjudication)) as url:
+    with served(Review(session, group_by_label(landmarks), images)) as url:
         yield Running(url, session)

@@ -24,15 +24,13 @@ def retrieval() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def share_of_an_evaluation(rank: int, folder: str, backend: str, device: str) -> None:
-    """Save the values found by numpy, on a device, in other blocks, with a folder and from it, and what was refused."""
+    """Save the values found by numpy, on a device and in other blocks, and what was refused."""
     torch.set_num_threads(1)
     if device == "cuda":
         torch.cuda.set_device(rank)
     distributed.init_process_group(backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     embeddings, paths = retrieval()
-    resumed = {"resume": Path(folder, "run"), "block_size": 256}
-    options: tuple[dict[str, Any], ...]
-    options = ({}, {"device": device}, {"block_size": 256 * (rank + 1)}, resumed, resumed)
+    options: tuple[dict[str, Any], ...] = ({}, {"device": device}, {"block_size": 256 * (rank + 1)})
     values = [evaluate(embeddings, paths, distributed=True, **case).values for case in options]
     np.save(Path(folder, f"{rank}.npy"), values)
     other_embeddings, other_rules = embeddings + np.float32(rank), Rules(empty_queries=("skip", "zero")[rank])

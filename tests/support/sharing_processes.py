@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from hiertree.errors import HiertreeError
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 Change = Callable[[Learner, int], None]
 NUM = 2

@@ -21,16 +21,16 @@ class NumberedBatches(Dataset[Tensor]):
         self._scarce_files = scarce_files
 
     def __getitem__(self, key: BatchKey) -> Tensor:
-        if self._scarce_files and key.number == 0:
+        if self._scarce_files and key.batch == 0:
             next_file = os.dup(0)
             os.close(next_file)
             resource.setrlimit(resource.RLIMIT_NOFILE, (next_file + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        return torch.full((1 << 19,), key.number, dtype=torch.uint8)
+        return torch.full((1 << 19,), key.batch, dtype=torch.uint8)
 
 
 def main(lack: str) -> None:
     """Print the numbers of the batches that arrive whole, or the error."""
-    keys = [BatchKey(0, number, []) for number in range(4)]
+    keys = [BatchKey(0, batch, []) for batch in range(4)]
     loader = batch_loader(NumberedBatches(scarce_files=lack == "files"), keys, workers=1)
     try:
         print([int(batch[0]) for batch in loader if (batch == batch[0]).all()])

@@ -130,7 +130,7 @@ def _serve() -> None:
     """Fork for each request on standard input."""
     import tempfile
 
-    import hiertree.pipelines.cli.labels_commands
+    import hiertree.pipelines.cli.labels
     import hiertree.pipelines.comparison.recipe_comparison
     import hiertree.pipelines.report
     import hiertree.pipelines.training.run.training_run  # noqa: F401

@@ -4,11 +4,13 @@ from .gldv2 import load_gldv2 as load_gldv2
 from .hashing import load_imagenet100 as load_imagenet100
 from .hashing import load_labelme as load_labelme
 from .hashing import load_nus_wide as load_nus_wide
+from .lists import load_aircraft as load_aircraft
 from .lists import load_cars as load_cars
 from .lists import load_cub as load_cub
 from .lists import load_inshop as load_inshop
 from .lists import load_sop as load_sop
 from .lists import load_vehicleid as load_vehicleid
+from .multilevel import load_better_mistakes as load_better_mistakes
 from .multilevel import load_dyml as load_dyml
 from .multilevel import load_inaturalist as load_inaturalist
 from .multilevel import load_inaturalist2021 as load_inaturalist2021

@@ -22,10 +22,10 @@ from ...errors import TableError, raised_as, require_package
 from ...io.files import AnyPath
 from ...io.tables import integer_column, line_names, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
+from ..archives import TarImages, tar_index
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import JoinedImages
-from ..readers.tar_images import TarImages, tar_index
 from ..readers.text_lists import refuse_contradictions
 
 if TYPE_CHECKING:
@@ -73,41 +73,32 @@ def load_gldv2(
             ``load("gldv2")`` does.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    benchmark = BENCHMARKS["h-gldv2" if hierarchy else "gldv2"]
-    benchmark.check_options(split, verify)
-    part = "train" if split.startswith("train") else "index"
-    labels = [f"{part}_label_to_hierarchical.csv"] if hierarchy else []
-    data_folder, *files = benchmark.files(root, *LISTS[split], *labels)
-    landmark_images = (_clean if split == "train" else _one_a_row)(files[0])
-    benchmark.verify(
-        split if part == "train" else part, len(landmark_images.ids), len(np.unique(landmark_images.landmarks)), verify
-    )
-    parts, earlier_rows = {part: landmark_images}, [landmark_images] if part == "index" and split != "index" else []
-    if earlier_rows:
-        parts = {"test": _queries(files[1], landmark_images), part: landmark_images}
-        benchmark.verify("query", len(parts["test"].ids), 0, verify)
+    benchmark = BENCHMARKS["h-gldv2" if hierarchy else "gldv2"].checked(split, verify)
+    folder = "train" if split.startswith("train") else "index"
+    tables = [f"{folder}_label_to_hierarchical.csv"] if hierarchy else []
+    data_folder, *files = benchmark.files(root, *LISTS[split], *tables)
+    listed = (_clean if split == "train" else _one_a_row)(files[0])
+    benchmark.verify(split if folder == "train" else folder, len(listed.ids), len(np.unique(listed.landmarks)))
+    images_in, earlier_images = {folder: listed}, [listed] if folder == "index" and split != "index" else []
+    if earlier_images:
+        images_in = {"test": _queries(files[1], listed), folder: listed}
+        benchmark.verify("query", len(images_in["test"].ids), 0)
     elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
-        earlier_rows = [_clean(clean)]
+        earlier_images = [_clean(clean)]
     ancestors = _labels_above(files[-1]) if hierarchy else None
     if ancestors is not None:
-        parts = {name: _keep_labeled(images, ancestors) for name, images in parts.items()}
-        earlier_rows = [_keep_labeled(images, ancestors) for images in earlier_rows]
-    count = len(next(iter(parts.values())).ids)
+        images_in = {name: _keep_labeled(images, ancestors) for name, images in images_in.items()}
+        earlier_images = [_keep_labeled(images, ancestors) for images in earlier_images]
+    num_queries = len(next(iter(images_in.values())).ids)
     if split == "query":
-        del parts[part]
-    every = LandmarkImages(*(np.concatenate(column) for column in zip(*earlier_rows, *parts.values(), strict=True)))
-    sources = [_images(benchmark, data_folder, name, part_images) for name, part_images in parts.items()]
-    images = reduce(JoinedImages, sources)
-    rows = query_and_gallery(count, len(images)) if split == "test" else {}
+        del images_in[folder]
+    columns = zip(*earlier_images, *images_in.values(), strict=True)
+    all_images = LandmarkImages(*map(np.concatenate, columns))
+    images = reduce(JoinedImages, (_images(benchmark, data_folder, *item) for item in images_in.items()))
+    fields = query_and_gallery(num_queries, len(images)) if split == "test" else {}
+    labels, earlier_rows = [all_images.landmarks], len(all_images.ids) - len(images)
     return benchmark.dataset(
-        split,
-        [every.landmarks],
-        images,
-        where=every.where,
-        earlier_rows=len(every.ids) - len(images),
-        ancestors=ancestors,
-        parts=rows,
-        verify="structure",
+        split, labels, images, all_images.where, earlier_rows, ancestors=ancestors, fields=fields, compare_sizes=False
     )
 
 
@@ -177,13 +168,13 @@ def _keep_labeled(images: LandmarkImages, ancestors: Mapping[int, Any]) -> Landm
     if not mask.all():
         _log.info("%d of %d images have no hierarchical label and are left out", (~mask).sum(), len(mask))
     if not mask.any():
-        raise TableError(f"none of {len(mask)} images has a hierarchical label", expected="labels of the same part")
+        raise TableError(f"none of {len(mask)} images has a hierarchical label", expected="labels of the same list")
     return LandmarkImages(images.ids[mask], images.landmarks[mask])
 
 
-def _images(benchmark: Benchmark, data_folder: Path, part: str, landmark_images: LandmarkImages) -> ImageSource:
+def _images(benchmark: Benchmark, data_folder: Path, name: str, landmark_images: LandmarkImages) -> ImageSource:
     """Images in archives if there are any, else in folders."""
-    _, folder = benchmark.files(data_folder, (part, f"images/{part}"))
+    _, folder = benchmark.files(data_folder, (name, f"images/{name}"))
     names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in landmark_images.ids.tolist()]
     if archives := sorted(folder.glob("images_*.tar")):
         return TarImages(folder, tar_index(folder, archives), names)

@@ -35,11 +35,10 @@ if TYPE_CHECKING:
 
     from ..readers.images import ImageSource
 
-IMAGENET100, NUS_WIDE, LABELME = (BENCHMARKS[name] for name in ("imagenet100", "nus-wide", "labelme"))
 NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
 NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
 FREQUENT = 21  # labels of NUS-WIDE
-LABELME_GRADES = {1: 5.0, 2: 1.0, 5: 0.2, 10: 0.1}  # grade → the share of pairs, in percent, that are no farther apart
+LABELME_GRADES = {1: 5.0, 2: 1.0, 5: 0.2, 10: 0.1}  # grade → percent of pairs that are no farther apart
 LABELME_TRAINING = 5_000
 _AT_ONCE = 256  # queries
 
@@ -71,8 +70,8 @@ class GradedDataset(ImageDataset):
 
     @override
     def select(self, rows: Any, *, split: str) -> GradedDataset:
-        part = super().select(rows, split=split)
-        return GradedDataset(**{**vars(part), "vectors": self.vectors[np.asarray(rows, dtype=np.int64)]})
+        selection = super().select(rows, split=split)
+        return GradedDataset(**{**vars(selection), "vectors": self.vectors[np.asarray(rows, dtype=np.int64)]})
 
     def grades(self, queries: Any = None, gallery: Any = None) -> NDArray[np.uint8]:
         """(Q, N) grades of pairs, what :func:`hiertree.metrics.evaluate_scores` and functional losses take as levels.
@@ -86,11 +85,11 @@ class GradedDataset(ImageDataset):
             np.asarray(next(indices for indices in choices if indices is not None), dtype=np.int64)
             for choices in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
-        numbers = np.float64 if self.farthest else np.float32
-        gallery_vectors = self.vectors[columns].astype(numbers)
+        dtype = np.float64 if self.farthest else np.float32
+        gallery_vectors = self.vectors[columns].astype(dtype)
         grades = np.empty((len(rows), len(columns)), dtype=np.uint8)
         for start in range(0, len(rows), _AT_ONCE):
-            query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(numbers)
+            query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(dtype)
             products = query_vectors @ gallery_vectors.T
             grades[start : start + _AT_ONCE] = (
                 self._grade_distances(query_vectors, gallery_vectors, products) if self.farthest else products
@@ -120,27 +119,25 @@ def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "p
             "gallery". HashNet calls the last two test and database; the training images are in the gallery too.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    IMAGENET100.check_options(split, verify)
+    benchmark = BENCHMARKS["imagenet100"].checked(split, verify)
     names = ("train",) if split == "train" else ("test", "database")
-    data_folder, *first_files = IMAGENET100.files(root, *map(_parts_of_list, names))
+    data_folder, *first_files = benchmark.files(root, *map(_list_names, names))
     lists = [_one_hot(first) for first in first_files]
     images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
-    training_list = next(filter(Path.is_file, (data_folder / name for name in _parts_of_list("train"))), None)
+    training_list = next(filter(Path.is_file, (data_folder / name for name in _list_names("train"))), None)
     earlier_rows = classes[:0] if split == "train" or training_list is None else _one_hot(training_list)[1]
 
     def row_name(row: int) -> str:
         return f"{' and '.join(names)}, image {images[row]}"
 
     labels = [np.concatenate([earlier_rows, classes])]
-    parts = {} if split == "train" else query_and_gallery(len(lists[0][0]), len(images))
-    files = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
-    return IMAGENET100.dataset(
-        split, labels, files, where=str, earlier_rows=len(earlier_rows), parts=parts, verify=verify
-    )
+    fields = {} if split == "train" else query_and_gallery(len(lists[0][0]), len(images))
+    files = benchmark.image_files(data_folder, images.tolist(), row_name)
+    return benchmark.dataset(split, labels, files, str, len(earlier_rows), fields=fields)
 
 
-def _parts_of_list(name: str) -> tuple[str, ...]:
-    """Where a list may stand, or its first part."""
+def _list_names(name: str) -> tuple[str, ...]:
+    """Where a list may stand, or the first file of it."""
     return f"{name}.txt", f"{name}0.txt", f"test/{name}0.txt"
 
 
@@ -187,10 +184,10 @@ def load_nus_wide(
         seed: of these draws.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    NUS_WIDE.check_options(split, verify)
+    benchmark = BENCHMARKS["nus-wide"].checked(split, verify)
     check_integer("queries_per_label", queries_per_label)
     check_integer("training_per_label", training_per_label, or_none=True)
-    data_folder, file, labeled_by = NUS_WIDE.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
+    data_folder, file, labeled_by = benchmark.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
     image_names = read_words(file, ("image",))["image"]
     names, flags = _labels(labeled_by)
     if len(image_names) != len(flags):
@@ -205,17 +202,17 @@ def load_nus_wide(
     def row_name(row: int) -> str:
         return f"{file.name}, line {image_rows[row] + 1}"
 
-    images = NUS_WIDE.image_files(data_folder, paths, row_name)
+    images = benchmark.image_files(data_folder, paths, row_name)
     rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
     leaves = [" + ".join(names[label] for label in frequent[image_labels]) for image_labels in labels]
-    return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify)
+    return _graded(benchmark, split, leaves, images, labels, rows)
 
 
 def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
     """Names of the labels and (n, 81) booleans, from a table of all or a file for each."""
     if source.is_file():
         flags = flag_matrix(source, text_lines(source))
-        return [str(number) for number in range(1, flags.shape[1] + 1)], flags
+        return [str(label) for label in range(1, flags.shape[1] + 1)], flags
     files = sorted(source.glob("Labels_*.txt"))
     columns = [flag_matrix(file, text_lines(file))[:, :1] for file in files]
     if len({len(column) for column in columns}) != 1:
@@ -226,19 +223,19 @@ def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
 def _drawn_by_label(
     labels: NDArray[np.bool_], num_queries: int, num_training: int | None, seed: int
 ) -> dict[str, NDArray[np.int64]]:
-    """The rows of each part."""
+    """The rows of queries, gallery and training."""
     random, is_drawn = np.random.default_rng(seed), np.zeros(len(labels), dtype=np.bool_)
-    parts: dict[str, list[NDArray[np.int64]]] = {"query": [], "train": []}
+    draws: dict[str, list[NDArray[np.int64]]] = {"query": [], "train": []}
     for label in range(labels.shape[1]):
         rows = random.permutation(np.flatnonzero(labels[:, label] & ~is_drawn))
         num_drawn = num_queries + (num_training or 0)
         if len(rows) < num_drawn:
             problem = f"NUS-WIDE: {len(rows)} images left for label {label + 1} of {labels.shape[1]}"
             raise TableError(problem, expected=f"{num_drawn}", remedy="lower queries_per_label and training_per_label")
-        parts["query"].append(rows[:num_queries])
-        parts["train"].append(rows[num_queries:num_drawn])
+        draws["query"].append(rows[:num_queries])
+        draws["train"].append(rows[num_queries:num_drawn])
         is_drawn[rows[:num_drawn]] = True
-    query, train = (np.sort(np.concatenate(draws)) for draws in parts.values())
+    query, train = (np.sort(np.concatenate(rows)) for rows in draws.values())
     gallery = np.setdiff1d(np.arange(len(labels)), query)
     return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
 
@@ -259,14 +256,14 @@ def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: 
         seed: of the draw.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    LABELME.check_options(split, verify)
+    benchmark = BENCHMARKS["labelme"].checked(split, verify)
     require_package("scipy", extra="train")
     from scipy.spatial.distance import pdist
 
-    _, file = LABELME.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
-    gist, pixels, *parts = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
+    _, file = benchmark.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
+    gist, pixels, *indices = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
     with reading_file(file, expected="ndxtest and ndxtrain of whole numbers"):
-        query, gallery = (np.sort(part.astype(np.int64).ravel()) - 1 for part in parts)
+        query, gallery = (np.sort(index.astype(np.int64).ravel()) - 1 for index in indices)
     is_partition = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
     if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not is_partition:
         problem = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
@@ -274,10 +271,10 @@ def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: 
     train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
     vectors = unit_rows(gist.astype(np.float64) - gist[train].mean(axis=0))
     farthest = np.sqrt(np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()), method="hazen"))
-    names = [f"{number:05d}" for number in range(1, len(gist) + 1)]
+    names = [f"{row:05d}" for row in range(1, len(gist) + 1)]
     images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
     rows = {"query": query, "gallery": gallery, "train": train}
-    graded = _graded(LABELME, split, names, images, vectors, rows, verify)
+    graded = _graded(benchmark, split, names, images, vectors, rows)
     return replace(graded, farthest=dict(zip(LABELME_GRADES, farthest.tolist(), strict=True)))
 
 
@@ -288,21 +285,12 @@ def _graded(
     images: ImageSource,
     vectors: NDArray[Any],
     rows: Mapping[str, Any],
-    verify: str,
 ) -> GradedDataset:
-    """A split of images with one leaf each, whose parts have these rows."""
+    """A split of images with one leaf each: queries, gallery and training images have these rows."""
     training_leaves = [leaves[row] for row in rows["train"]]
     if split == "train":
-        selected = SelectedImages(images, rows[split])
-        dataset = benchmark.dataset(split, [training_leaves], selected, where=str, verify=verify)
+        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]))
     else:
-        dataset = benchmark.dataset(
-            split,
-            [[*training_leaves, *leaves]],
-            images,
-            where=str,
-            earlier_rows=len(training_leaves),
-            parts={"queries": rows["query"], "gallery": rows["gallery"]},
-            verify=verify,
-        )
+        fields, count = {"queries": rows["query"], "gallery": rows["gallery"]}, len(training_leaves)
+        dataset = benchmark.dataset(split, [[*training_leaves, *leaves]], images, str, count, fields=fields)
     return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))], farthest={})

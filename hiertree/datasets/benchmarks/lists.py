@@ -1,9 +1,11 @@
-"""Benchmarks whose labels are in lists: of words (``sop``, ``cub``, ``inshop``, ``vehicleid``) or MATLAB's (``cars``).
+"""Benchmarks whose labels are in lists: ``sop``, ``cub``, ``aircraft``, ``inshop``, ``vehicleid`` and ``cars``.
 
 * Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016):
   120,053 photographs of 22,634 products; and the retrieval splits of CUB, its first and last 100 classes.
 * Wah, Branson, Welinder, Perona and Belongie, *The Caltech-UCSD Birds-200-2011 Dataset* (2011): 11,788 photographs of
   200 kinds of birds. ``train_test_split.txt``, which is for classification, is not used.
+* Maji, Rahtu, Kannala, Blaschko and Vedaldi, *Fine-Grained Visual Classification of Aircraft* (2013): 10,000
+  photographs of 100 variants.
 * Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
   (CVPR 2016): 52,712 photographs of 7,982 clothes.
 * Liu, Tian, Wang, Pang and Huang, *Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles* (CVPR
@@ -26,23 +28,34 @@ from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
-from ..description import BENCHMARKS, Verify
+from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
-from ..readers.text_lists import divide_rows, join_lists, read_matlab, read_words, refuse_contradictions, refuse_first
+from ..readers.images import FileImages
+from ..readers.text_lists import (
+    divide_rows,
+    join_lists,
+    read_matlab,
+    read_words,
+    refuse_contradictions,
+    refuse_first,
+    table_of_words,
+    text_lines,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+    from PIL import Image
 
-SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
+BANNER = 20  # pixels
+AIRCRAFT_LEVELS = BENCHMARKS["aircraft"].levels
 CUB_TRAINING_CLASSES = 100
 INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
-INSHOP_PARTS = {"queries": "query", "gallery": "gallery"}
+INSHOP_STATUS = {"queries": "query", "gallery": "gallery"}
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
 VEHICLEID_SIZES = get_args(TestClasses)
-CARS = BENCHMARKS["cars"]
 CARS_TRAINING_CLASSES = 98
 CARS_DEVKIT = (  # the second release: images by the split of a classifier, which retrieval does not use
     "devkit/cars_train_annos.mat",
@@ -58,21 +71,22 @@ def load_sop(root: AnyPath, split: str = "train", *, verify: Verify = "published
         split: "train", "test", or "info" for both.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    SOP.check_options(split, verify)
-    data_folder, file = SOP.files(root, f"Ebay_{split}.txt")
-    splits = list(SOP.splits)
+    benchmark = BENCHMARKS["sop"].checked(split, verify)
+    data_folder, file = benchmark.files(root, f"Ebay_{split}.txt")
+    splits = list(benchmark.splits)
     lists = join_lists([file.with_name(f"Ebay_{name}.txt") for name in splits[: splits.index(split) + 1]], _sop_list)
     table = lists.table
     for key, value in permutations(("super_class_id", "folder")):
         refuse_contradictions(table[key], table[value], lists.where, key)
     columns = [table["folder"].str.removesuffix("_final").tolist(), table["class_id"].to_numpy()]
-    return SOP.listed_dataset(split, lists, columns, data_folder, table["path"], verify=verify)
+    return benchmark.listed_dataset(split, lists, columns, data_folder, table["path"])
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    numbers = {name: integer_column(words, name, path=file) for name in ("class_id", "super_class_id")}
-    table: pd.DataFrame = words.assign(**numbers, folder=words["path"].str.partition("/")[0])
+    table = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
+    for name in ("class_id", "super_class_id"):
+        table[name] = integer_column(table, name, path=file)
+    table["folder"] = table["path"].str.partition("/")[0]
     return table
 
 
@@ -84,8 +98,8 @@ def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published
         split: "train", classes 1 to 100, or "test", classes 101 to 200.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    CUB.check_options(split, verify)
-    data_folder, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
+    benchmark = BENCHMARKS["cub"].checked(split, verify)
+    data_folder, *files = benchmark.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
     images = read_words(files[0], ("image_id", "path"))
     labels = read_words(files[1], ("image_id", "class_id"))
     classes = read_words(files[2], ("class_id", "name"))
@@ -100,7 +114,53 @@ def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published
     class_ids = integer_column(labels, "class_id", path=files[1])
     rows = divide_rows(images.assign(name=names.tolist()), row_name, class_ids > CUB_TRAINING_CLASSES, split)
     class_names, paths = rows.table["name"].tolist(), "images/" + rows.table["path"]
-    return CUB.listed_dataset(split, rows, [class_names], data_folder, paths, verify=verify)
+    return benchmark.listed_dataset(split, rows, [class_names], data_folder, paths)
+
+
+def load_aircraft(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of FGVC-Aircraft: manufacturer → family → variant, from its lists of either level.
+
+    As the authors ask, the lowest 20 pixels of each image, a banner with the photographer's name, are cut off.
+
+    Args:
+        root: the folder ``fgvc-aircraft-2013b``, its ``data``, or its parent.
+        split: "train" (the authors' ``trainval``) or "test", of the same variants.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    benchmark = BENCHMARKS["aircraft"].checked(split, verify)
+    names = ["trainval"] if split == "train" else ["trainval", "test"]
+    lists = [(f"data/images_{level}_{names[-1]}.txt", f"images_{level}_{names[-1]}.txt") for level in AIRCRAFT_LEVELS]
+    *_, file = benchmark.files(root, *lists)
+    rows = join_lists([file.with_name(f"images_variant_{name}.txt") for name in names], _aircraft)
+    paths = rows.own["path"].tolist()
+    images = benchmark.image_files(file.parent, paths, lambda row: rows.where(rows.earlier_rows + row))
+    labels = [rows.table[level].tolist() for level in AIRCRAFT_LEVELS]
+    return benchmark.dataset(split, labels, WithoutBanner(images.root, paths), rows.where, rows.earlier_rows)
+
+
+def _aircraft(variants: Path) -> pd.DataFrame:
+    """The path of each image and its labels, which may have spaces in them, from a list of each level."""
+    table = table_of_words(variants, ("image", "variant"), _named_images(variants), 1)
+    table["path"] = "images/" + table["image"] + ".jpg"
+    for level in AIRCRAFT_LEVELS[:-1]:
+        file = variants.with_name(variants.name.replace("variant", level))
+        lines = table_of_words(file, ("image", level), _named_images(file), 1)
+        if lines["image"].tolist() != table["image"].tolist():
+            raise TableError(f"{file}: images differ from {variants.name}", expected="the same, in the same order")
+        table[level] = lines[level]
+    return table
+
+
+def _named_images(file: Path) -> list[list[str]]:
+    return [line.split(maxsplit=1) for line in text_lines(file)]
+
+
+class WithoutBanner(FileImages):
+    """Image files without their lowest pixels."""
+
+    def __getitem__(self, index: int) -> Image.Image:
+        image = super().__getitem__(index)
+        return image.crop((0, 0, image.width, max(1, image.height - BANNER)))
 
 
 def load_inshop(
@@ -118,8 +178,8 @@ def load_inshop(
         hierarchy: True reads three levels; False the item alone, as in published numbers.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    INSHOP.check_options(split, verify)
-    data_folder, file = INSHOP.files(root, INSHOP_LISTS)
+    benchmark = BENCHMARKS["inshop"].checked(split, verify)
+    data_folder, file = benchmark.files(root, INSHOP_LISTS)
     table = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
     status = table["evaluation_status"]
     is_valid = status.isin(("train", "query", "gallery"))
@@ -134,12 +194,12 @@ def load_inshop(
     is_misfiled = folders[2].notna() & (folders[2] != table["item_id"])
     refuse_first(is_misfiled, row_name, names, "the folder of its item_id")
     folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
-    names, levels = names.str.replace("^img/", f"{folder}/", regex=True), INSHOP.levels[-len(columns) :]
+    names, levels = names.str.replace("^img/", f"{folder}/", regex=True), benchmark.levels[-len(columns) :]
     status = rows.own["evaluation_status"]
-    parts = {} if split == "train" else {name: np.flatnonzero(status == part) for name, part in INSHOP_PARTS.items()}
-    return INSHOP.listed_dataset(
-        split, rows, columns, data_folder, names, level_names=levels, parts=parts, verify=verify
+    fields = (
+        {} if split == "train" else {field: np.flatnonzero(status == name) for field, name in INSHOP_STATUS.items()}
     )
+    return benchmark.listed_dataset(split, rows, columns, data_folder, names, level_names=levels, fields=fields)
 
 
 def load_vehicleid(
@@ -176,26 +236,25 @@ def load_vehicleid(
     test_classes = 800 if test_classes == "all" else test_classes
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
-    benchmark = BENCHMARKS[f"vehicleid-{test_classes}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"vehicleid-{test_classes}"].checked(split, verify)
     names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID_SIZES if size <= test_classes)]
     names = names[:1] if split == "train" else names
     data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
     vehicles = lists.table["vehicle"].to_numpy()
-    paths, parts = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
+    paths, fields = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
     if split != "train" and not (split == "test" and gallery == "list"):
         benchmark = replace(benchmark, protocol="vehicleid-one-image")
         own_vehicles = vehicles[lists.earlier_rows :]
         order = np.random.default_rng(seed).permutation(len(own_vehicles))
         one_each = np.sort(order[np.unique(own_vehicles[order], return_index=True)[1]])
-        parts = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
-    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, parts=parts, verify=verify)
+        fields = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
+    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, fields=fields)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image", "vehicle"))
-    table: pd.DataFrame = words.assign(vehicle=integer_column(words, "vehicle", path=file))
+    table = read_words(file, ("image", "vehicle"))
+    table["vehicle"] = integer_column(table, "vehicle", path=file)
     return table
 
 
@@ -213,26 +272,26 @@ def load_cars(root: AnyPath, split: str = "train", *, verify: Verify = "publishe
     """
     import pandas as pd
 
-    CARS.check_options(split, verify)
-    data_folder, paths, class_ids, class_names = _cars(root)
+    benchmark = BENCHMARKS["cars"].checked(split, verify)
+    data_folder, paths, class_ids, class_names = _cars(benchmark, root)
     refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
     table = pd.DataFrame({"path": paths, "name": [class_names[class_id - 1] for class_id in class_ids]})
     is_test = class_ids > CARS_TRAINING_CLASSES
     rows = divide_rows(table, lambda row: f"the annotation of {paths[row]}", is_test, split)
     names = [rows.table["name"].tolist()]
-    return CARS.listed_dataset(split, rows, names, data_folder, rows.table["path"].tolist(), verify=verify)
+    return benchmark.listed_dataset(split, rows, names, data_folder, rows.table["path"].tolist())
 
 
-def _cars(root: AnyPath) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
+def _cars(benchmark: Benchmark, root: AnyPath) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
     """The folder; paths, class numbers from 1, and the names of the classes."""
     second_release = Path(root, "stanford_cars")
-    data_folder, meta = CARS.files(
+    data_folder, meta = benchmark.files(
         second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
     )
     names = [str(name) for name in read_matlab(meta, "class_names")[0]]
     if meta.name == "cars_annos.mat":
         return data_folder, *_annotated(meta, "", "relative_im_path", len(names)), names
-    _, train, test = CARS.files(data_folder, *CARS_DEVKIT)
+    _, train, test = benchmark.files(data_folder, *CARS_DEVKIT)
     (paths, class_ids), (more_paths, more_ids) = (
         _annotated(file, f"{folder}/", "fname", len(names))
         for file, folder in ((train, "cars_train"), (test, "cars_test"))

@@ -1,10 +1,12 @@
-"""Benchmarks of many levels: iNaturalist of 2018 and 2021, and DyML.
+"""Benchmarks of many levels: iNaturalist of 2018, 2019 and 2021, tieredImageNet-H, and DyML.
 
 * Van Horn et al., *The iNaturalist Species Classification and Detection Dataset* (CVPR 2018), the images of 2018: 8,142
   species, photographed by the public. The retrieval splits, with different species for training and test, are those of
   Brown et al., *Smooth-AP* (ECCV 2020).
 * Van Horn et al., *Benchmarking Representation Learning for Natural World Image Collections* (CVPR 2021): 10,000
   species. Retrieval splits with different species are not published: all splits have the same.
+* Bertinetto et al., *Making Better Mistakes: Leveraging Class Hierarchies with Deep Networks* (CVPR 2020): splits and
+  trees of iNaturalist-2019, 1,010 species, and of tieredImageNet, 608 classes below 235 nodes of WordNet.
 * Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales* (CVPR
   2021). The published lists lack the line break after their header, so that the first image is glued to it
   (``fname, coarse_id, middle_id, fine_id0.jpg, 3, 12, 407``). Reading that line as a header would lose an image; this
@@ -28,13 +30,13 @@ import numpy as np
 from ...errors import TableError
 from ...io.files import AnyPath
 from ...io.provenance import sha256
-from ...io.reading import read_text, reading_file
+from ...io.reading import naming_file, read_text, reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
+from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..readers.file_names import image_files
-from ..readers.images import FileImages
+from ..readers.images import FileImages, image_files
 from ..readers.text_lists import SplitRows, join_lists, read_words, refuse_first, table_of_words, text_lines
 from ..user_images import folders_in
 
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
 Hierarchy = Literal["full", "base"]
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 INATURALIST_LISTS = {split: f"Inat_dataset_splits/Inaturalist_{split}_set1.txt" for split in ("train", "test")}
+MISTAKES_TREES = {
+    "inaturalist-2019": ("inaturalist19_isa.txt", "data/inaturalist19_isa.txt"),
+    "tieredimagenet-h": ("tiered_imagenet_isa.txt", "data/tiered_imagenet_isa.txt"),
+}
 CATEGORIES = ("categories.json", "train2018.json", "val2018.json")
 
 
@@ -64,8 +70,7 @@ def load_inaturalist(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("hierarchy", hierarchy, Hierarchy)
-    benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"].checked(split, verify)
     data_folder, file = benchmark.files(root, INATURALIST_LISTS[split])
     earlier_files = [] if split == "train" else [data_folder / INATURALIST_LISTS["train"]]
     lists = join_lists([*earlier_files, file], partial(read_words, columns=("path",)))
@@ -77,7 +82,7 @@ def load_inaturalist(
     if ranks is not None:
         refuse_first(~np.isin(species, list(ranks)), row_name, "category " + folders[1], "one with a taxonomy")
     labels = [species] if ranks else [folders[0].tolist(), species]
-    return benchmark.listed_dataset(split, lists, labels, data_folder, paths, ancestors=ranks, verify=verify)
+    return benchmark.listed_dataset(split, lists, labels, data_folder, paths, ancestors=ranks)
 
 
 def _taxonomy(benchmark: Benchmark, data_folder: Path) -> dict[int, tuple[str, ...]]:
@@ -119,8 +124,7 @@ def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify 
     """
     import pandas as pd
 
-    benchmark = BENCHMARKS["inaturalist-2021"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS["inaturalist-2021"].checked(split, verify)
     data_folder, folder = benchmark.files(root, "val" if split == "test" else split)
     earlier_classes = [] if split == "train" else folders_in(data_folder / "train")
     names = [*earlier_classes, *image_files(folder)]
@@ -133,7 +137,53 @@ def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify 
         ranks[int(category)] = tuple(labels[:-1])
     species = [int(name.partition("_")[0]) for name in classes]
     rows = SplitRows(pd.DataFrame({"name": names}), classes.__getitem__, len(earlier_classes))
-    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks, verify=verify)
+    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks)
+
+
+MistakesCollection = Literal["inaturalist-2019", "tieredimagenet-h"]
+
+
+def load_better_mistakes(
+    root: AnyPath,
+    split: str = "train",
+    *,
+    collection: MistakesCollection = "inaturalist-2019",
+    verify: Verify = "published",
+) -> ImageDataset:
+    """Read a split of iNaturalist-2019 or tieredImageNet-H, on which the severity of mistakes is reported.
+
+    A class is a folder of images, and the tree is that of the authors' ``*_isa.txt``, a parent and a child a line.
+    Classes of tieredImageNet-H lie at depths from 3 to 12: shallower ones repeat their label down to the last level.
+
+    Args:
+        root: the folder of ``train``, ``val``, ``test`` and ``inaturalist19_isa.txt`` or ``tiered_imagenet_isa.txt``.
+        split: "train", "val" or "test", of the same classes.
+        collection: "inaturalist-2019" or "tieredimagenet-h".
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    check_choice("collection", collection, MistakesCollection)
+    benchmark = BENCHMARKS[collection].checked(split, verify)
+    _, folder, file = benchmark.files(root, split, MISTAKES_TREES[collection])
+    edges = read_words(file, ("parent", "child"))
+    with naming_file(file):
+        tree = LabelTree.from_edges(list(edges.itertuples(index=False, name=None)), uneven="pad")
+    names = image_files(folder)
+    classes = [*tree.leaves, *(name.partition("/")[0] for name in names)]  # all are numbered alike in every split
+    rows = [*map(tree.labels_of, tree.paths(tree.leaves).tolist())]
+    ancestors = {leaf: row[:-1] for leaf, row in zip(tree.leaves, rows, strict=True)}
+    unknown = next((row for row, label in enumerate(classes) if label not in ancestors), None)
+    if unknown is not None:
+        raise TableError(f"{folder}: the folder {classes[unknown]!r}", expected=f"a class of {file.name}")
+    level_names = benchmark.levels if len(benchmark.levels) == tree.num_levels else tree.level_names
+    return benchmark.dataset(
+        split,
+        [classes],
+        FileImages(folder, names),
+        lambda row: str(classes[row]),
+        len(tree.leaves),
+        level_names=level_names,
+        ancestors=ancestors,
+    )
 
 
 Collection = Literal["vehicle", "animal", "product"]
@@ -160,39 +210,36 @@ def load_dyml(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("collection", collection, Collection)
-    benchmark = BENCHMARKS[f"dyml-{collection}"]
-    if split == "test" and collection != "product":
-        benchmark.check_options(_TESTS[0], verify)
+    is_trio = split == "test" and collection != "product"
+    benchmark = BENCHMARKS[f"dyml-{collection}"].checked(_TESTS[0] if is_trio else split, verify)
+    if is_trio:
         data_folder, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
-        return _beside_each_other(data_folder, [_pair(benchmark, root, test, verify) for test in _TESTS])
-    benchmark.check_options(split, verify)
+        return _beside_each_other(data_folder, [_pair(benchmark, root, test) for test in _TESTS])
     if split.startswith("test_"):
-        return _pair(benchmark, root, split, verify)
-    part = "train" if split == "train" else "mini-bmk_all_in_one"
-    data_folder, file = benchmark.files(root, f"{part}/label.csv")
+        return _pair(benchmark, root, split)
+    folder = "train" if split == "train" else "mini-bmk_all_in_one"
+    data_folder, file = benchmark.files(root, f"{folder}/label.csv")
     table = read_glued(file)
-    rows, names = SplitRows(table, line_names(table, file)), f"{part}/imgs/" + table["fname"]
+    rows, names = SplitRows(table, line_names(table, file)), f"{folder}/imgs/" + table["fname"]
     columns = [integer_column(table, f"{level}_id", path=file) for level in benchmark.levels]
-    return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path", verify=verify)
+    return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path")
 
 
-def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> ImageDataset:
+def _pair(benchmark: Benchmark, root: AnyPath, split: str) -> ImageDataset:
     """Queries followed by the gallery, with one tree for both."""
     level = split.removeprefix("test_")
     data_folder, *files = benchmark.files(root, f"bmk_{level}/query.csv", f"bmk_{level}/gallery.csv")
-    lists = join_lists(files, _labels_of_part)
+    lists = join_lists(files, _dyml_list)
     every, table = lists._replace(earlier_rows=0), lists.table
-    parts = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
+    fields = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
     labels, names = [table["labels"].to_numpy()], f"bmk_{level}/" + table["path"]
-    return benchmark.listed_dataset(
-        split, every, labels, data_folder, names, level_names=(level,), parts=parts, verify=verify
-    )
+    return benchmark.listed_dataset(split, every, labels, data_folder, names, level_names=(level,), fields=fields)
 
 
-def _labels_of_part(file: Path) -> pd.DataFrame:
-    part = read_glued(file)
-    labels, paths = integer_column(part, "labels", path=file), f"{file.stem}/" + part["fname"]
-    table: pd.DataFrame = part.assign(labels=labels, path=paths)
+def _dyml_list(file: Path) -> pd.DataFrame:
+    table = read_glued(file)
+    table["labels"] = integer_column(table, "labels", path=file)
+    table["path"] = f"{file.stem}/" + table["fname"]
     return table
 
 
@@ -227,10 +274,10 @@ def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
         groups.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
     first_names = {}
     for (_, size), group in groups.items():
-        name_of_content: dict[str, str] = {}
+        name_of_digest: dict[str, str] = {}
         for name in group:
-            content = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
-            first_names[name] = name_of_content.setdefault(content, name)
+            digest = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
+            first_names[name] = name_of_digest.setdefault(digest, name)
     return first_names
 
 

@@ -19,9 +19,8 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
-from ...io.array_files import reading_arrays
 from ...io.files import AnyPath
-from ...io.reading import reading_file
+from ...io.reading import reading_arrays, reading_file
 from ...options import check_choice, require
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
 OMNIGLOT = BENCHMARKS["omniglot"]
 Holdout = Literal["alphabets", "characters"]
-SHARE_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50
-SHARE_OF_CHARACTERS = 0.5
+FRACTION_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50
+FRACTION_OF_CHARACTERS = 0.5
 DRAWING_COLUMNS = ("alphabet", "character", "drawer")
 PREFERENCE = (
     ("images_background.zip", "images_evaluation.zip"),
@@ -75,7 +74,7 @@ def load_omniglot(
         seed: of the draw of what is held out. The draw in an alphabet does not depend on which others are present.
         verify: as in :func:`hiertree.datasets.load`; no sizes are published for all of these draws.
     """
-    OMNIGLOT.check_options(split, verify)
+    benchmark = OMNIGLOT.checked(split, verify)
     check_choice("holdout", holdout, Holdout)
     require(4 <= image_size <= 105, "image_size", image_size, "4 to 105, the size of the published drawings")
     table, images = read_drawings(Path(root), image_size=image_size)
@@ -84,37 +83,37 @@ def load_omniglot(
     names = [f"{leaf}/{drawer:02d}" for leaf, drawer in zip(rows.own["character"], rows.own["drawer"], strict=True)]
     labels = [rows.table[level].tolist() for level in OMNIGLOT.levels]
     source = ArrayImages(images[rows.own.index], names=names)
-    return OMNIGLOT.dataset(split, labels, source, where=str, earlier_rows=rows.earlier_rows, verify=verify)
+    return benchmark.dataset(split, labels, source, str, rows.earlier_rows)
 
 
 def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
-    evaluation = (table["part"] == "evaluation").to_numpy()
+    evaluation = (table["subset"] == "evaluation").to_numpy()
     if 0 < evaluation.sum() < len(evaluation):
         return evaluation
     alphabets = sorted(set(table["alphabet"]))
     if len(alphabets) < 2:
         problem, remedy = f"holdout='alphabets' with one alphabet, {alphabets[0]}", "pass holdout='characters'"
         raise OptionError(problem, expected="at least two alphabets", remedy=remedy)
-    return table["alphabet"].isin(_chosen(alphabets, SHARE_OF_ALPHABETS, seed)).to_numpy()
+    return table["alphabet"].isin(_chosen(alphabets, FRACTION_OF_ALPHABETS, seed)).to_numpy()
 
 
 def _characters_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
     held_out: list[str] = []
     for _, characters in table.groupby("alphabet")["character"]:
-        held_out += _chosen(set(characters), SHARE_OF_CHARACTERS, seed)
+        held_out += _chosen(set(characters), FRACTION_OF_CHARACTERS, seed)
     return table["character"].isin(held_out).to_numpy()
 
 
-def _chosen(names: Iterable[str], share: float, seed: int) -> list[str]:
-    """A random share of the names, rounded down but at least one. A name's draw depends on seed and name alone."""
+def _chosen(names: Iterable[str], fraction: float, seed: int) -> list[str]:
+    """A random fraction of the names, rounded down but at least one. A name's draw depends on seed and name alone."""
     lots = sorted((np.random.default_rng([seed, *name.encode()]).random(), name) for name in names)
-    return [name for _, name in lots[: max(1, math.floor(share * len(lots)))]]
+    return [name for _, name in lots[: max(1, math.floor(fraction * len(lots)))]]
 
 
 def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uint8]]:
     """The drawings of the file ``root`` or of the files in the folder ``root``; their size is the one asked for.
 
-    Columns are the part ("background" or "evaluation"), the alphabet, the character ("Greek/character01") and the
+    Columns are the subset ("background" or "evaluation"), the alphabet, the character ("Greek/character01") and the
     drawer (1 … 20), by which rows are ordered; images are (n, size, size) with ink 255 on 0.
     """
     import pandas as pd
@@ -123,20 +122,21 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
     if sources[0].suffix == ".npz":
         return _read_npz(sources[0], image_size)
     drawings: dict[tuple[str, str, str, int], NDArray[np.uint8]] = {}
-    for name, content in chain.from_iterable(map(_files, sources)):
+    for name, encoded in chain.from_iterable(map(_files, sources)):
         match = _DRAWING.search(name)
         if match is None:
             continue
-        part, alphabet, character, drawer = match.groups()
-        key = (part, alphabet, f"{alphabet}/{character}", int(drawer))
-        ink = _ink(decode(io.BytesIO(content), name=name), image_size)
+        subset, alphabet, character, drawer = match.groups()
+        key = (subset, alphabet, f"{alphabet}/{character}", int(drawer))
+        ink = _ink(decode(io.BytesIO(encoded), name=name), image_size)
         if (drawings.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
             raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="one, or equal ones")
     if not drawings:
-        places = ", ".join(map(str, sources))
-        raise OMNIGLOT.missing(f"no drawing in {places}", expected="images_background/<alphabet>/<character>/*.png")
+        raise OMNIGLOT.missing(
+            f"no drawing in {', '.join(map(str, sources))}", expected="images_background/<alphabet>/<character>/*.png"
+        )
     keys = sorted(drawings)
-    return pd.DataFrame(keys, columns=["part", *DRAWING_COLUMNS]), np.stack([drawings[key] for key in keys])
+    return pd.DataFrame(keys, columns=["subset", *DRAWING_COLUMNS]), np.stack([drawings[key] for key in keys])
 
 
 def _find(root: Path) -> list[Path]:
@@ -180,13 +180,13 @@ def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uin
 
     expected = f"an npz of images, split, {', '.join(DRAWING_COLUMNS[:-1])} and {DRAWING_COLUMNS[-1]}"
     with reading_arrays(path, expected=expected, kind=ImageError) as file:
-        number, *size = file.headers["images"].shape
+        count, *size = file.headers["images"].shape
         if size != [image_size] * 2:
             remedy = "pass that size, or the zip archives as root"
             raise OptionError(f"image_size={image_size} from {path.name}", expected=f"{size[0]}", remedy=remedy)
-        if any(file.headers[name].shape != (number,) for name in ("split", *DRAWING_COLUMNS)):
-            raise ValueError(f"{number} images but different numbers of labels")
+        if any(file.headers[name].shape != (count,) for name in ("split", *DRAWING_COLUMNS)):
+            raise ValueError(f"{count} images but different numbers of labels")
         images = file["images"]
-        table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in DRAWING_COLUMNS}})
-    table = table.sort_values(["part", *DRAWING_COLUMNS], kind="stable")
+        table = pd.DataFrame({"subset": file["split"], **{name: file[name] for name in DRAWING_COLUMNS}})
+    table = table.sort_values(["subset", *DRAWING_COLUMNS], kind="stable")
     return table.reset_index(drop=True), images[table.index]

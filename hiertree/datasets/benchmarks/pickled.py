@@ -117,7 +117,7 @@ Classes = Literal[10, 100]
 Setting = Literal["published", "s1", "s2"]
 S1_QUERIES, S1_TRAINING = 100, 500  # images of a class
 _BATCHES: dict[tuple[int, str], tuple[str, ...]] = {
-    (10, "train"): tuple(f"data_batch_{number}" for number in range(1, 6)),
+    (10, "train"): tuple(f"data_batch_{index}" for index in range(1, 6)),
     (10, "test"): ("test_batch",),
     (100, "train"): ("train",),
     (100, "test"): ("test",),
@@ -151,37 +151,37 @@ def load_cifar(
     """
     check_choice("classes", classes, Classes)
     check_choice("setting", setting, Setting)
-    benchmark = BENCHMARKS[f"cifar{classes}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"cifar{classes}"].checked(split, verify)
     is_joint = setting == "s1" or (setting == "s2" and split == "test")
-    part_names = ("train", "test") if is_joint else (split,)
-    published_parts = [_part(benchmark, root, part, classes, verify) for part in part_names]
-    contents = Part(*(np.concatenate(columns) for columns in zip(*published_parts, strict=True)))
-    earlier_rows, parts = contents.labels[:0], {}
+    split_names = ("train", "test") if is_joint else (split,)
+    published = [_published(benchmark, root, name, classes) for name in split_names]
+    images = Batch(*map(np.concatenate, zip(*published, strict=True)))
+    earlier_labels, fields = images.labels[:0], {}
     if setting == "s1":
-        rank = _rank_in_class(contents.labels[:, -1], seed)
+        rank = _rank_in_class(images.labels[:, -1], seed)
         trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
         if split == "train":
-            contents = Part(*(column[trains] for column in contents))
+            images = Batch(*(column[trains] for column in images))
         else:
-            earlier_rows = contents.labels[trains]
-            parts = {"queries": np.flatnonzero(rank < S1_QUERIES), "gallery": np.flatnonzero(rank >= S1_QUERIES)}
+            earlier_labels = images.labels[trains]
+            fields = {"queries": np.flatnonzero(rank < S1_QUERIES), "gallery": np.flatnonzero(rank >= S1_QUERIES)}
     elif is_joint:
-        gallery, queries = np.split(np.arange(len(contents.names)), [len(published_parts[0].names)])
-        parts = {"queries": queries, "gallery": gallery}
+        gallery, queries = np.split(np.arange(len(images.names)), [len(published[0].names)])
+        fields = {"queries": queries, "gallery": gallery}
     elif split == "test":
-        earlier_rows = _training_labels(benchmark, root, classes)
-    labels, count = np.concatenate([earlier_rows, contents.labels]).T, len(earlier_rows)
-    images = ArrayImages(contents.pixels, names=contents.names.tolist())
+        earlier_labels = _training_labels(benchmark, root, classes)
+    labels, count = np.concatenate([earlier_labels, images.labels]).T, len(earlier_labels)
+    names = images.names.tolist()
 
     def row_name(row: int) -> str:
-        return f"training image {row}" if row < count else f"image {images.name(row - count)}"
+        return f"training row {row}" if row < count else f"image {names[row - count]}"
 
-    return benchmark.dataset(split, labels, images, where=row_name, earlier_rows=count, parts=parts, verify="structure")
+    source = ArrayImages(images.pixels, names=names)
+    return benchmark.dataset(split, labels, source, row_name, count, fields=fields, compare_sizes=False)
 
 
-class Part(NamedTuple):
-    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L): numbers in a file, names in a part."""
+class Batch(NamedTuple):
+    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L): ids in a file, names where files are joined."""
 
     pixels: NDArray[Any]
     names: NDArray[Any]
@@ -189,42 +189,41 @@ class Part(NamedTuple):
 
 
 def _training_labels(benchmark: Benchmark, root: AnyPath, classes: Classes) -> NDArray[Any]:
-    """(n, L) names of labels of the published training part, as far as it is there."""
+    """(n, L) names of labels of the published training images, as far as they are there."""
     data_folder, meta_file = benchmark.files(root, _NAMES[classes][0])
     files = [data_folder / name for name in _BATCHES[classes, "train"] if (data_folder / name).is_file()]
-    numbers = [_batch(file, classes).labels for file in files] or [np.zeros((0, len(_LABELS[classes])), np.int64)]
-    return _named_labels(meta_file, np.concatenate(numbers), classes)
+    ids = [_batch(file, classes).labels for file in files] or [np.zeros((0, len(_LABELS[classes])), np.int64)]
+    return _named_labels(meta_file, np.concatenate(ids), classes)
 
 
-def _named_labels(file: Path, numbers: NDArray[np.int64], classes: Classes) -> NDArray[Any]:
+def _named_labels(file: Path, ids: NDArray[np.int64], classes: Classes) -> NDArray[Any]:
     """The names of labels (n, L)."""
     texts, keys = read_plain_pickle(file), _NAMES[classes][1]
     with reading_file(file, expected=f"{' and '.join(keys)} for every label, each name once"):
         if not all(len(set(as_texts(texts[key]))) == len(texts[key]) for key in keys):
             raise ValueError("a name listed twice")
-        return np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
+        return np.stack([np.array(texts[key])[column] for key, column in zip(keys, ids.T, strict=True)], axis=1)
 
 
-def _part(benchmark: Benchmark, root: AnyPath, part: str, classes: Classes, verify: str) -> Part:
-    """The published training or test part."""
-    _, meta_file, *files = benchmark.files(root, _NAMES[classes][0], *_BATCHES[classes, part])
-    batches = [_batch(file, classes) for file in files]
-    pixels, names, numbers = (np.concatenate(columns) for columns in zip(*batches, strict=True))
-    labels = _named_labels(meta_file, numbers, classes)
-    benchmark.verify(part, len(names), len(np.unique(labels[:, -1])), verify)
-    return Part(pixels, names, labels)
+def _published(benchmark: Benchmark, root: AnyPath, split: str, classes: Classes) -> Batch:
+    """The published training or test images."""
+    _, meta_file, *files = benchmark.files(root, _NAMES[classes][0], *_BATCHES[classes, split])
+    pixels, names, ids = map(np.concatenate, zip(*(_batch(file, classes) for file in files), strict=True))
+    labels = _named_labels(meta_file, ids, classes)
+    benchmark.verify(split, len(names), len(np.unique(labels[:, -1])))
+    return Batch(pixels, names, labels)
 
 
-def _batch(file: Path, classes: Classes) -> Part:
-    """One file of a part; its labels are still numbers."""
-    content = read_plain_pickle(file)
+def _batch(file: Path, classes: Classes) -> Batch:
+    """One file of a split; its labels are still ids."""
+    batch = read_plain_pickle(file)
     with reading_file(file, expected=f"a batch of CIFAR-{classes}"):
-        pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        numbers = np.stack([as_integers(content[key]) for key in _LABELS[classes]], axis=1)
-        names = np.array(as_texts(content["filenames"]), dtype=np.str_)
-        if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(numbers) or (numbers < 0).any():
+        pixels = np.ascontiguousarray(batch["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        ids = np.stack([as_integers(batch[key]) for key in _LABELS[classes]], axis=1)
+        names = np.array(as_texts(batch["filenames"]), dtype=np.str_)
+        if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(ids) or (ids < 0).any():
             raise ValueError("pixels, names and labels differ in number")
-    return Part(pixels, names, numbers)
+    return Batch(pixels, names, ids)
 
 
 def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
@@ -278,8 +277,7 @@ def load_revisited(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("city", city, City)
-    benchmark = BENCHMARKS[city]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[city].checked(split, verify)
     data_folder, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
 
@@ -288,27 +286,22 @@ def load_revisited(
 
     sources: list[ImageSource] = []
     names: list[str] = []
-    for part, part_names, part_boxes in (("query", queries, boxes), ("gallery", gallery, None)):
-        if split in (part, "test"):
-            files = [f"jpg/{name}.jpg" for name in part_names]
-            sources.append(benchmark.image_files(data_folder, files, row_name, part_boxes))
-            names += part_names
-    benchmark.verify(split, len(names), 0, verify)
+    for selection, own_names, own_boxes in (("query", queries, boxes), ("gallery", gallery, None)):
+        if split in (selection, "test"):
+            files = [f"jpg/{name}.jpg" for name in own_names]
+            sources.append(benchmark.image_files(data_folder, files, row_name, own_boxes))
+            names += own_names
+    benchmark.verify(split, len(names), 0)
     earlier_names = queries if split == "gallery" else []
     tags = [name.rpartition("_")[0] or name for name in (*earlier_names, *names)]
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    parts = query_and_gallery(len(queries), len(tags)) if split == "test" else {}
-    dataset = benchmark.dataset(
-        split,
-        [tags],
+    fields, images = (
+        query_and_gallery(len(queries), len(tags)) if split == "test" else {},
         reduce(JoinedImages, sources),
-        where=row_name,
-        earlier_rows=len(earlier_names),
-        parts=parts,
-        verify="structure",
     )
+    dataset = benchmark.dataset(split, [tags], images, row_name, len(earlier_names), fields=fields, compare_sizes=False)
     return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 
@@ -322,10 +315,10 @@ def _distractors(folder: AnyPath) -> FileImages:
 
 def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
-    content = read_plain_pickle(file)
+    ground_truth = read_plain_pickle(file)
     with reading_file(file, expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"):
-        queries, gallery = as_texts(content["qimlist"]), as_texts(content["imlist"])
-        entries = content["gnd"]
+        queries, gallery = as_texts(ground_truth["qimlist"]), as_texts(ground_truth["imlist"])
+        entries = ground_truth["gnd"]
         boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
         truth = tuple({name: as_integers(entry[name]) for name in LISTS} for entry in entries)
         for query, entry in zip(queries, truth, strict=False):
@@ -341,8 +334,7 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
     return queries, gallery, boxes, truth
 
 
-SFM120K = BENCHMARKS["sfm120k"]
-SFM120K_PARTS = {"train": "train", "test": "val"}  # our name of a split → the file's
+SFM120K_KEYS = {"train": "train", "test": "val"}  # our name of a split → the file's
 
 
 def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -357,17 +349,15 @@ def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "publi
             images of ``retrieval-SfM-120k-imagenames-clusterids.mat``, with which ROADMAP's public code trains.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    SFM120K.check_options(split, verify)
+    benchmark = BENCHMARKS["sfm120k"].checked(split, verify)
     name = "retrieval-SfM-120k"
-    data_folder, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
+    data_folder, file = benchmark.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
     if split == "all":
-        cids, cluster = read_matlab(file, "cids", "cluster")
-        content = {"cids": cids.tolist(), "cluster": cluster.tolist()}
-    else:
-        content = read_plain_pickle(file)
+        columns = dict(zip(("cids", "cluster"), read_matlab(file, "cids", "cluster"), strict=True))
     with reading_file(file, expected="cids and cluster, of train and val in the pickle"):
-        part = content if split == "all" else content[SFM120K_PARTS[split]]
-        images, clusters = as_texts(part["cids"]), as_integers(part["cluster"])
+        if split != "all":
+            columns = read_plain_pickle(file)[SFM120K_KEYS[split]]
+        images, clusters = as_texts(columns["cids"]), as_integers(columns["cluster"])
         if len(images) != len(clusters):
             raise ValueError(f"{len(images)} images, {len(clusters)} clusters")
 
@@ -375,5 +365,5 @@ def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "publi
         return f"{file.name}, image {images[row]}"
 
     paths = [f"ims/{image[-2:]}/{image[-4:-2]}/{image[-6:-4]}/{image}" for image in images]
-    files = SFM120K.image_files(data_folder, paths, row_name)
-    return SFM120K.dataset(split, [clusters], files, where=row_name, verify=verify)
+    files = benchmark.image_files(data_folder, paths, row_name)
+    return benchmark.dataset(split, [clusters], files, row_name)

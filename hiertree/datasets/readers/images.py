@@ -1,4 +1,4 @@
-"""Sources of images: an array in memory, files in a folder, or a part or the union of other sources.
+"""Sources of images: an array in memory, files in a folder, or a selection or the union of other sources.
 
 A source is sent to every worker process, so it holds no Python object per image: all names are one byte string.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -16,14 +17,14 @@ from contextvars import Context, ContextVar, copy_context
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from ...arrays import to_numpy
-from ...errors import ImageError, InputError, ShapeError
-from ...io.files import AnyPath
+from ...errors import ImageError, InputError, ShapeError, TableError
+from ...io.files import NOT_UTF8, AnyPath
 from ...io.progress import track
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
 REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
 _ORIENTATION = 274  # of EXIF
+_LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 class ImageSource(Protocol):
@@ -164,21 +166,21 @@ class DerivedImages(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def _place(self, index: int) -> tuple[ImageSource, int]:
-        """The source of an image, and its place there."""
+    def _origin(self, index: int) -> tuple[ImageSource, int]:
+        """The source of an image, and its index there."""
 
     def __getitem__(self, index: int) -> Image.Image:
-        source, place = self._place(index)
-        return source[place]
+        source, row = self._origin(index)
+        return source[row]
 
     def name(self, index: int) -> str:
         """The image's name in its own source."""
-        source, place = self._place(index)
-        return source.name(place)
+        source, row = self._origin(index)
+        return source.name(row)
 
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
-        return stamp_of(*self._place(index))
+        return stamp_of(*self._origin(index))
 
 
 class SelectedImages(DerivedImages):
@@ -190,7 +192,7 @@ class SelectedImages(DerivedImages):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _place(self, index: int) -> tuple[ImageSource, int]:
+    def _origin(self, index: int) -> tuple[ImageSource, int]:
         return self.source, int(self.rows[index])
 
 
@@ -203,12 +205,12 @@ class JoinedImages(DerivedImages):
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
 
-    def _place(self, index: int) -> tuple[ImageSource, int]:
+    def _origin(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
 
 
 def map_sources(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]) -> NDArray[Any]:
-    """A value for each image, computed by the underlying sources of parts and unions."""
+    """A value for each image, computed by the underlying sources of selections and unions."""
     if isinstance(images, SelectedImages):
         return np.asarray(map_sources(images.source, values)[images.rows])
     if isinstance(images, JoinedImages):
@@ -234,30 +236,22 @@ def file_stamp(file: Path) -> str:
     return f"{file.absolute()} {status.st_size} {status.st_mtime_ns}"
 
 
-class Reading(NamedTuple):
-    """How :func:`decode` treats large images: the most pixels allowed, and the side of the view made of an image."""
-
-    max_pixels: int | None = None
-    side: int | None = None
-
-
-_WHOLE = Reading()
-_reading: ContextVar[Reading] = ContextVar("reading", default=_WHOLE)
+_limits: ContextVar[tuple[int | None, int | None]] = ContextVar("limits", default=(None, None))
 
 
 @contextmanager
-def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterator[None]:
+def reading(*, max_pixels: int | None = None, view_size: int | None = None) -> Iterator[None]:
     """A context in which sources of every kind decode images for views.
 
     An image of more than ``max_pixels`` is refused; None takes Pillow's ``Image.MAX_IMAGE_PIXELS``, 89 million. Where
-    the views have a ``side``, an image above 16 megapixels is reduced while it is decoded, to no less than four times
-    that.
+    the views have a ``view_size``, an image above 16 megapixels is reduced while it is decoded, to no less than four
+    times that.
     """
-    token = _reading.set(Reading(max_pixels, side))
+    token = _limits.set((max_pixels, view_size))
     try:
         yield
     finally:
-        _reading.reset(token)
+        _limits.reset(token)
 
 
 def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Image.Image:
@@ -268,9 +262,9 @@ def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Im
     try:
         with _opened(file, name) as original:
             image = ImageOps.exif_transpose(original) if upright and _ORIENTATION in original.getexif() else original
-            side = _reading.get().side
-            if side is not None and image.width * image.height > LARGE:
-                return _reduced(image, REDUCED * side, name)
+            _, view_size = _limits.get()
+            if view_size is not None and image.width * image.height > LARGE:
+                return _reduced(image, REDUCED * view_size, name)
             return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
     except ImageError:
         raise
@@ -302,7 +296,7 @@ def readable_formats() -> tuple[str, ...]:
 
 
 def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:
-    max_pixels = _reading.get().max_pixels
+    max_pixels, _ = _limits.get()
     if max_pixels is not None and Image.MAX_IMAGE_PIXELS is not None and max_pixels > Image.MAX_IMAGE_PIXELS:
         Image.MAX_IMAGE_PIXELS = max_pixels  # else Pillow would refuse what the caller allows
     if isinstance(file, str | os.PathLike) and not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - of both types
@@ -358,3 +352,61 @@ def _depth(image: Image.Image) -> tuple[int, bool]:
         return int(tags.get(_BITS, (16,))[0]), tags.get(_FORMAT, (1,))[0] == 2
     is_short = image.mode != "I" or image.format in ("PNG", "PPM")
     return (16, False) if is_short else (32, True)
+
+
+def inside(names: Iterable[str], folder: Path, row_name: Callable[[int], str]) -> Iterator[str]:
+    r"""Yield the names unless one leads out of the folder, by Posix or Windows rules; links in it are allowed.
+
+    A name as Windows writes it, ``lake\1.jpg``, becomes ``lake/1.jpg`` unless a file is called so.
+    """
+    for row, name in enumerate(names):
+        suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
+        if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
+            raise TableError(f"{row_name(row)}: image {name!r}", expected="a file below root, relative to it")
+        yield name.replace("\\", "/") if "\\" in name and not (folder / name).is_file() else name
+
+
+def image_files(folder: AnyPath) -> list[str]:
+    """List the image files below a folder and the folders that links in it lead to, relative to it, sorted.
+
+    Hidden ones are left out.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise ImageError(f"{folder} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
+    real = os.path.realpath(root)
+    names = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
+    if not names:
+        raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
+    if bad_name := next(filter(NOT_UTF8.search, names), None):  # no table could name it
+        raise ImageError(f"{folder} holds {bad_name!r}", expected="names in UTF-8", remedy="rename it with convmv")
+    return names
+
+
+def _image_files(root: str, folder: str, real: str, ancestors: frozenset[str]) -> Iterator[str]:
+    """The image files of ``folder`` below ``root``; ``ancestors`` are the real paths of it and of the folders above."""
+    with os.scandir(root + folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                inner = os.path.realpath(entry.path) if entry.is_symlink() else f"{real}/{entry.name}"
+                if inner not in ancestors:  # a link to a folder above it would lead on for ever
+                    yield from _image_files(root, f"{folder}{entry.name}/", inner, ancestors | {inner})
+            elif entry.name.lower().endswith(IMAGE_SUFFIXES):
+                yield folder + entry.name
+
+
+def missing_files(folder: Path, names: Iterable[str]) -> list[str]:
+    """The names that are not files below a folder; each subfolder is listed once."""
+    files = cache(_files_of)
+    split_names = ((name, *name.rpartition("/")[::2]) for name in names)
+    return [name for name, parent, file_name in split_names if file_name not in files(f"{folder}/{parent}")]
+
+
+def _files_of(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()

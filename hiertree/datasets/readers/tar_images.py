@@ -17,10 +17,9 @@ import numpy as np
 from PIL import Image
 
 from ...errors import HiertreeError, ImageError
-from ...io.array_files import reading_arrays
 from ...io.files import replacing
 from ...io.progress import track
-from ...io.reading import reading_file
+from ...io.reading import reading_arrays, reading_file
 from .images import NamedImages, decode
 
 if TYPE_CHECKING:

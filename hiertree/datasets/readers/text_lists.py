@@ -29,8 +29,8 @@ file, count = sys.argv[1], int(sys.argv[2])
 names, sys.path[:] = sys.argv[3 : 3 + count], sys.argv[3 + count :]
 import pickle
 from scipy.io import loadmat
-content = loadmat(file, squeeze_me=True, variable_names=names)
-pickle.dump([content[name] for name in names], sys.stdout.buffer)
+variables = loadmat(file, squeeze_me=True, variable_names=names)
+pickle.dump([variables[name] for name in names], sys.stdout.buffer)
 """
 
 
@@ -78,9 +78,7 @@ class SplitRows(NamedTuple):
         return rows
 
 
-def join_lists(
-    files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame], *, row_kind: str = "line"
-) -> SplitRows:
+def join_lists(files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame]) -> SplitRows:
     """Read the list of a split, the last file, and before it those of earlier splits that are there."""
     import pandas as pd
 
@@ -90,8 +88,8 @@ def join_lists(
     lines, starts = [table.index for table in tables], np.cumsum([0, *map(len, tables)])
 
     def where(row: int) -> str:
-        number = int(np.searchsorted(starts, row, side="right")) - 1
-        return f"{files[number].name}, {row_kind} {lines[number][row - starts[number]]}"
+        index = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{files[index].name}, line {lines[index][row - starts[index]]}"
 
     return SplitRows(pd.concat(tables, ignore_index=True), where, int(starts[-2]))
 
@@ -115,7 +113,7 @@ def refuse_contradictions(keys: Any, values: Any, row_name: Callable[[int], str]
     if len(bad):
         row = int(bad[0])
         first_row = int(np.flatnonzero(table["key"] == table["key"][row])[0])
-        (_, first_value), (key, value) = (map(plain_label, table.iloc[place]) for place in (first_row, row))
+        (_, first_value), (key, value) = (map(plain_label, table.iloc[index]) for index in (first_row, row))
         problem = (
             f"{row_name(row)}: {name} {key!r} stands with {value!r}, in {row_name(first_row)} with {first_value!r}"
         )
@@ -126,19 +124,19 @@ def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
     """(n, C) booleans from lines of zeros and ones; a TableError names the first line of another kind or number."""
     packed = ["".join(line.split()) for line in lines]
     width = len(packed[0]) if packed else 0
-    for number, flags in enumerate(packed, start=1):
+    for line, flags in enumerate(packed, start=1):
         if len(flags) != width or flags.strip("01") or not flags:
             expected = f"{width} zeros and ones, as in line 1"
-            raise TableError(f"{path.name}, line {number}: {lines[number - 1][:80]!r}", expected=expected)
+            raise TableError(f"{path.name}, line {line}: {lines[line - 1][:80]!r}", expected=expected)
     characters = np.frombuffer("".join(packed).encode(), np.uint8).reshape(-1, max(width, 1))
     return (characters - ord("0")).view(np.bool_)
 
 
-def refuse_first(bad: Any, row_name: Callable[[int], str], words: pd.Series[str], expected: str) -> None:
-    """Refuse the first word marked as bad; the message names its line."""
+def refuse_first(bad: Any, row_name: Callable[[int], str], cells: pd.Series[str], expected: str) -> None:
+    """Refuse the first cell marked as bad; the message names its line."""
     rows = np.flatnonzero(bad)
     if len(rows):
-        raise TableError(f"{row_name(int(rows[0]))}: {words.iloc[rows[0]]!r}", expected=expected)
+        raise TableError(f"{row_name(int(rows[0]))}: {cells.iloc[rows[0]]!r}", expected=expected)
 
 
 def text_lines(path: Path) -> list[str]:

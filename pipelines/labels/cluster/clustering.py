@@ -99,17 +99,17 @@ def choose_k(
     if tried == [1] or len(vectors) == 2:  # one cluster, or one for each row, has no silhouette
         return tried[-1], {}
     octaves = np.log2(tried[-1] / tried[0]) + 2 * np.log2(_REACH)
-    numbers = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
-    runs = _runs(vectors, numbers, weight, seed, np.arange(len(vectors)))
+    cluster_counts = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
+    runs = _runs(vectors, cluster_counts, weight, seed, np.arange(len(vectors)))
     scores: dict[int, float] = {}
     for k in track(tried, description="numbers of clusters"):
-        is_neighbor = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
+        is_neighbor = (cluster_counts >= k / _REACH - 0.5) & (cluster_counts <= k * _REACH + 0.5)  # they are rounded
         scores[k] = float(silhouettes(vectors, _joined(runs[:, is_neighbor], k)).mean())
     return max(tried, key=lambda k: _mean_of_neighbors(scores, k)), scores
 
 
 def _mean_of_neighbors(scores: dict[int, float], k: int) -> float:
-    return float(np.mean([score for number, score in scores.items() if k / _NEIGHBORS <= number <= k * _NEIGHBORS]))
+    return float(np.mean([score for tried, score in scores.items() if k / _NEIGHBORS <= tried <= k * _NEIGHBORS]))
 
 
 def _checked(weights: Floats | None, restarts: int, rows: int) -> Floats:
@@ -137,12 +137,14 @@ def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:
     _, clusters, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
     if len(sizes) == 1:
         return np.zeros(len(vectors))
-    parts = [slice(start, start + _WHOLE) for start in range(0, len(vectors), _WHOLE)]
+    blocks = [slice(start, start + _WHOLE) for start in range(0, len(vectors), _WHOLE)]
     sums = np.zeros((len(sizes), vectors.shape[1]))
-    for part in parts:
-        np.add.at(sums, clusters[part], _exact_rows(vectors[part]))
+    for block in blocks:
+        np.add.at(sums, clusters[block], _exact_rows(vectors[block]))
     means = sums / sizes[:, None]
-    return np.concatenate([_silhouettes(_exact_rows(vectors[part]), clusters[part], means, sizes) for part in parts])
+    return np.concatenate(
+        [_silhouettes(_exact_rows(vectors[block]), clusters[block], means, sizes) for block in blocks]
+    )
 
 
 def _exact_rows(vectors: Vectors) -> Floats:
@@ -150,9 +152,9 @@ def _exact_rows(vectors: Vectors) -> Floats:
 
 
 def _silhouettes(rows: Floats, clusters: Integers, means: Floats, sizes: Integers) -> Floats:
-    distances, place = 1 - rows @ means.T, np.arange(len(rows))  # the means of a row's distances from each cluster's
-    cohesion = distances[place, clusters] * sizes[clusters] / np.maximum(sizes[clusters] - 1, 1)
-    distances[place, clusters] = np.inf
+    distances, order = 1 - rows @ means.T, np.arange(len(rows))  # the means of a row's distances from each cluster's
+    cohesion = distances[order, clusters] * sizes[clusters] / np.maximum(sizes[clusters] - 1, 1)
+    distances[order, clusters] = np.inf
     separation = distances.min(axis=1)
     larger = np.maximum(cohesion, separation)
     is_defined = (sizes[clusters] > 1) & (larger > _SAME)
@@ -163,35 +165,35 @@ def _drawn(rows: int, k: int, seed: int) -> Integers:
     """The rows between which distances are computed: all, or a sample of many."""
     if rows <= max(_WHOLE, _A_CLUSTER * k):
         return np.arange(rows)
-    number = max(_DRAWN, _A_CLUSTER * k)
-    return np.sort(np.random.RandomState(seed % 2**32).permutation(rows)[:number])
+    size = max(_DRAWN, _A_CLUSTER * k)
+    return np.sort(np.random.RandomState(seed % 2**32).permutation(rows)[:size])
 
 
 def _assign_others(runs: Integers, sample: Integers, sample_clusters: Integers) -> Integers:
     """(n,) the clusters of the rows drawn, and for any other that with the greatest share of rows, summed over runs."""
     if len(sample) == len(runs):
         return sample_clusters
-    numbers, sizes = np.unique(sample_clusters, return_inverse=True, return_counts=True)[1:]
+    codes, sizes = np.unique(sample_clusters, return_inverse=True, return_counts=True)[1:]
     votes = np.zeros((len(runs), len(sizes)), dtype=np.float32)
     for run in runs.T:
-        shares = np.zeros((run.max() + 1, len(sizes)), dtype=np.float32)
-        np.add.at(shares, (run[sample], numbers), 1 / sizes[numbers])
-        votes += shares[run]
+        fractions = np.zeros((run.max() + 1, len(sizes)), dtype=np.float32)
+        np.add.at(fractions, (run[sample], codes), 1 / sizes[codes])
+        votes += fractions[run]
     clusters: Integers = votes.argmax(axis=1)
-    clusters[sample] = numbers
+    clusters[sample] = codes
     return clusters
 
 
-def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, sample: Integers) -> Integers:
+def _runs(vectors: Vectors, cluster_counts: Integers, weights: Floats, seed: int, sample: Integers) -> Integers:
     """(n, runs), one run of k-means for each number of clusters; they start from rows drawn."""
     from threadpoolctl import threadpool_limits
 
-    starts = np.random.SeedSequence(seed).generate_state(len(numbers)).tolist()
+    starts = np.random.SeedSequence(seed).generate_state(len(cluster_counts)).tolist()
     distances, weight = _distances(vectors[sample]), weights[sample]
     with threadpool_limits(1):  # many small products: threads would only wait for each other
         runs = [
             _run(vectors, sample[_starts(distances, k, weight, start)], weights, start)
-            for k, start in track([*zip(numbers.tolist(), starts, strict=True)], description="runs of k-means")
+            for k, start in track([*zip(cluster_counts.tolist(), starts, strict=True)], description="runs of k-means")
         ]
     return np.stack(runs, axis=1)
 
@@ -211,9 +213,9 @@ def _joined(runs: Integers, k: int) -> Integers:
 def _numbers_of_clusters(vectors: Vectors, min_k: int, max_k: int, runs: int) -> Integers:
     """The number of clusters of each run: from min_k/√2 to √2·max_k in equal factors."""
     low, high = np.log(min_k / _REACH), np.log(max_k * _REACH)
-    numbers = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
+    cluster_counts = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
     num_distinct = len(np.unique(vectors, axis=0))
-    return np.asarray(np.clip(np.rint(numbers), min(min_k, 2), num_distinct), dtype=np.int64)
+    return np.asarray(np.clip(np.rint(cluster_counts), min(min_k, 2), num_distinct), dtype=np.int64)
 
 
 def _distances(vectors: Vectors) -> Distances:

@@ -8,14 +8,15 @@
                    "labels": [{"label": "pond", "landmarks": 3, "similarity": 0.9, "silhouette": 0.2, "margin": 0.5,
                                "doubt": "", "hypernyms": ["body of water"], "target": "river"}]}]}
 
-A cluster's id is its rank in the file; hypernyms that are not known, and a target where there is none, are left out.
+A cluster's id is its rank in the file; what is empty or 0 of ``hypernyms``, ``target``, ``either`` and ``vouched`` is
+left out.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -26,19 +27,20 @@ from pydantic import TypeAdapter, ValidationError
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.reading import read_json, reading_file
-from hiertree.io.tables import write_table
+from hiertree.io.tables import read_table, write_table
 
 from ...settings import first_complaint
 from ..encode.hypernyms import ARROW
-from ..encode.phrases import KINDS
+from ..encode.place_nouns import KINDS
 from ..landmarks import SEPARATOR, KeptLandmark
-from .embedding import natural_probability
-from .proposing import Cluster, LabelPlace, Proposal
+from ..texts import normalize_label
+from .proposing import AssignedCluster, Cluster, LabelPlace, Proposal
 
+_NO_CLUSTER = ("", "-1")  # as HDBSCAN and BERTopic number what is in no cluster
 FORMAT = "hiertree-proposal-1"
 PROPOSAL = "proposal.json"
 CLUSTERS = "clusters.csv"
-EITHER = "either"  # of labels that people find natural as well as human-made
+EITHER = "either"  # of labels that are natural as well as human-made
 
 
 def write_proposal(path: AnyPath, proposal: Proposal) -> None:
@@ -67,16 +69,16 @@ def read_proposal(path: AnyPath) -> Proposal:
 
     >>> import tempfile
     >>> from hiertree.pipelines.labels import LabelPlace
-    >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
-    >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
+    >>> member = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
+    >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (member,), ""),), {})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_proposal(Path(folder) / PROPOSAL, proposal)
     ...     read_proposal(folder) == proposal
     True
     """
     file = Path(path) / PROPOSAL if Path(path).is_dir() else Path(path)
-    content = _parsed(file)
-    proposal = Proposal(content.clusters, content.silhouettes)
+    parsed = _parsed(file)
+    proposal = Proposal(parsed.clusters, parsed.silhouettes)
     if _as_json(proposal) != read_json(file, expected=f"a proposal in the format {FORMAT}"):
         expected = "cluster ids 0, 1, 2, … in order, and only keys that 'labels cluster' writes"
         raise TableError(f"{file}", expected=expected)
@@ -100,22 +102,22 @@ def check_proposal(proposal: Proposal, *, source: str = "proposal") -> None:
 
 
 def _complaints(proposal: Proposal) -> Iterator[str]:
-    clusters, places = proposal.clusters, [place for cluster in proposal.clusters for place in cluster.labels]
+    clusters, labels = proposal.clusters, [member for cluster in proposal.clusters for member in cluster.labels]
     if not clusters:
         yield "no cluster"
-    yield from (f"cluster {number} has no label" for number, cluster in enumerate(clusters) if not cluster.labels)
+    yield from (f"cluster {index} has no label" for index, cluster in enumerate(clusters) if not cluster.labels)
     yield from (f"cluster {cluster.name!r} is {cluster.kind!r}" for cluster in clusters if cluster.kind not in KINDS)
     names = [name for cluster in clusters for name in (cluster.name, *cluster.above)]
-    names += [place.label for place in places]
+    names += [member.label for member in labels]
     yield from (f"the name {name!r}" for name in names if not name.strip())
     yield from (f"two clusters named {name!r}" for name in _twice(cluster.name for cluster in clusters))
-    yield from (f"the label {label!r} is there twice" for label in _twice(place.label for place in places))
+    yield from (f"the label {label!r} is there twice" for label in _twice(member.label for member in labels))
     if len({len(cluster.above) for cluster in clusters}) > 1:
         yield "clusters with different numbers of groups above them"
-    yield from (f"{place.label!r} has {place.landmarks} landmarks" for place in places if place.landmarks < 0)
-    numbers = [cluster.margin for cluster in clusters] + list(proposal.silhouettes.values())
-    numbers += [number for place in places for number in (place.similarity, place.silhouette, place.margin)]
-    yield from (f"the number {number}" for number in numbers if not isfinite(number))
+    yield from (f"{member.label!r} has {member.landmarks} landmarks" for member in labels if member.landmarks < 0)
+    values = [cluster.margin for cluster in clusters] + list(proposal.silhouettes.values())
+    values += [v for member in labels for v in (member.similarity, member.silhouette, member.margin, member.vouched)]
+    yield from (f"the number {value}" for value in values if not isfinite(value))
 
 
 def _twice(names: Iterable[str]) -> list[str]:
@@ -124,13 +126,13 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 def _as_json(proposal: Proposal) -> dict[str, Any]:
     clusters = json.loads(json.dumps([asdict(cluster) for cluster in proposal.clusters]))
-    for place in (place for cluster in clusters for place in cluster["labels"]):
-        for key in [key for key in ("hypernyms", "target") if not place[key]]:
-            del place[key]
+    for label in (label for cluster in clusters for label in cluster["labels"]):
+        for key in [key for key in ("hypernyms", "target", "either", "vouched") if not label[key]]:
+            del label[key]
     return {
         "format": FORMAT,
         "silhouettes": {str(k): score for k, score in proposal.silhouettes.items()},
-        "clusters": [{"id": number, **cluster} for number, cluster in enumerate(clusters)],
+        "clusters": [{"id": index, **cluster} for index, cluster in enumerate(clusters)],
     }
 
 
@@ -146,8 +148,8 @@ class _File:
 def _parsed(file: Path) -> _File:
     try:
         with reading_file(file, expected="a proposal of 'labels cluster'"):
-            content = file.read_bytes()
-        return TypeAdapter(_File).validate_json(content, strict=True)
+            text = file.read_bytes()
+        return TypeAdapter(_File).validate_json(text, strict=True)
     except ValidationError as error:
         raise TableError(f"{file}: {first_complaint(error)}", expected=f"a proposal in the format {FORMAT}") from None
 
@@ -169,28 +171,87 @@ def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int])
     """Write one row per cluster, with how many landmarks each has, by its name."""
     header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
     rows = []
-    for number, cluster in enumerate(proposal.clusters):
-        fields = (number, cluster.name, cluster.kind, cluster.margin)
+    for index, cluster in enumerate(proposal.clusters):
+        fields = (index, cluster.name, cluster.kind, cluster.margin)
         sizes = (landmarks.get(cluster.name, 0), len(cluster.labels))
-        labels = SEPARATOR.join(place.label for place in cluster.labels)
+        labels = SEPARATOR.join(member.label for member in cluster.labels)
         chain = next(filter(None, map(_chain, cluster.labels)), "")
         doubts = ("yes" if cluster.doubt else "no", cluster.doubt)
         rows.append((*fields, *sizes, labels, *doubts, SEPARATOR.join(cluster.above), chain))
     write_table(path, (*header, "above", "hypernyms"), rows)
 
 
-def write_labels(path: Path, proposal: Proposal, *, either: Set[str] = frozenset()) -> None:
-    """Write one row per label; those of either kind, as people found them, say so."""
-    header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
+def write_labels(path: Path, proposal: Proposal) -> None:
+    """Write one row per label; those of either kind say so."""
+    header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "vouched", "doubt")
     rows = []
     for cluster in proposal.clusters:
-        for place in cluster.labels:
-            kind = EITHER if place.label in either else cluster.kind
-            numbers = (place.similarity, place.silhouette, place.margin)
-            remainder = (round(natural_probability(place.margin), 4), _chain(place), place.target)
-            rows.append((place.label, place.landmarks, cluster.name, kind, *numbers, place.doubt, *remainder))
-    write_table(path, (*header, "natural_probability", "hypernyms", "target"), rows)
+        for member in cluster.labels:
+            kind = EITHER if member.either else cluster.kind
+            numeric = (member.similarity, member.silhouette, member.margin, member.vouched)
+            text = (member.doubt, _chain(member), member.target)
+            rows.append((member.label, member.landmarks, cluster.name, kind, *numeric, *text))
+    write_table(path, (*header, "hypernyms", "target"), rows)
 
 
-def _chain(place: LabelPlace) -> str:
-    return ARROW.join([place.label, *place.hypernyms]) if place.hypernyms else ""
+def _chain(member: LabelPlace) -> str:
+    return ARROW.join([member.label, *member.hypernyms]) if member.hypernyms else ""
+
+
+def read_assignments(path: AnyPath, labels: Iterable[str], *, whole: bool = False) -> list[AssignedCluster]:
+    """Clusters from a table of ``label`` and ``cluster``, and perhaps ``name``, ``kind``, ``group`` and ``doubt``.
+
+    A label whose cell of ``cluster`` is empty or −1 stands in none. A cluster that is no number is a name.
+
+    Args:
+        path: the table.
+        labels: those that there are; spelling is compared as cleaning leaves it, in any case.
+        whole: whether the table must hold them all and no other; else others are passed over.
+
+    Raises:
+        TableError: a label twice, a label or kind that is none, two names, kinds or groups of one cluster (the line is
+            named), or labels that are missing.
+    """
+    table = read_table(path, required=["label", "cluster"])
+    label_of = {normalize_label(label).casefold(): label for label in labels}
+    members: dict[str, dict[str, Any]] = {}
+    lines: dict[str, Any] = {}
+    for line, row in zip(table.index, table.to_dict("records"), strict=True):
+        source, cells = f"{path}, line {line}", {name: str(cell).strip() for name, cell in row.items()}
+        label = label_of.get(normalize_label(cells["label"]).casefold())
+        if label is None and whole:
+            raise TableError(f"{source}: the label {cells['label']!r}", expected="one of those that were clustered")
+        if label is None:
+            continue
+        if label in lines:
+            raise TableError(f"{source}: {label!r} again, after line {lines[label]}", expected="each label once")
+        lines[label] = line
+        if cells["cluster"] not in _NO_CLUSTER:
+            cluster = members.setdefault(cells["cluster"], {"rows": {}, "either": set()})
+            _add_label(cluster, label, cells, source)
+    if missing := [label for label in label_of.values() if label not in lines and (whole or not lines)]:
+        problem = f"{path} lacks {len(missing)} of {len(label_of)} labels, {missing[0]!r} for one"
+        remedy = "to leave a label out, keep its row and empty its cell of 'cluster'" if whole else ""
+        raise TableError(problem, expected="a row for each label" if whole else "rows of these labels", remedy=remedy)
+    return [_assigned(cluster, cells) for cluster, cells in members.items()]
+
+
+def _add_label(cluster: dict[str, Any], label: str, cells: Mapping[str, str], source: str) -> None:
+    kind = cells.get("kind", "").casefold()
+    if kind not in ("", EITHER, *KINDS):
+        raise TableError(f"{source}: kind {cells['kind']!r}", expected=f"{', '.join(KINDS)} or {EITHER}")
+    cluster["rows"][label] = cells
+    if kind == EITHER:
+        cluster["either"].add(label)
+    facts = {"name": cells.get("name", ""), "kind": kind.replace(EITHER, ""), "group": cells.get("group", "")}
+    for name, fact in facts.items():
+        if fact and cluster.setdefault(name, fact) != fact:
+            problem = f"{source}: {name} {fact!r} for a cluster of {name} {cluster[name]!r}"
+            raise TableError(problem, expected=f"one {name} for each cluster")
+
+
+def _assigned(cluster: str, cells: Mapping[str, Any]) -> AssignedCluster:
+    above = tuple(name.strip() for name in cells.get("group", "").split(SEPARATOR) if name.strip())
+    name = cells.get("name") or ("" if cluster.lstrip("-").replace(".", "", 1).isdigit() else cluster)
+    labels, either = tuple(cells["rows"]), frozenset(cells["either"])
+    return AssignedCluster(name, cells.get("kind", ""), above, labels, either, cells["rows"])

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, Literal
 
 import numpy as np
@@ -20,16 +21,25 @@ from numpy.typing import NDArray
 from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
-from ..encode.phrases import NO_LANDMARK, thesaurus
+from ..encode.place_nouns import HUMAN_MADE, NATURAL, NO_LANDMARK
 from ..encode.text_encoders import TextEncoder
+from .certainty import (
+    are_catch_alls,
+    are_vouched,
+    bears_names,
+    likelier_cluster,
+    nearest_clusters,
+    vouching_fractions,
+)
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .embedding import LIKELY, Embedding, embed, kind_of
-from .naming import GENERAL, groups_above, propose_names
+from .embedding import CERTAIN_MARGIN, LIKELY, Embedding, embed, kind_of
+from .naming import groups_above, propose_names
 
 UNKNOWN = "unknown"
 _NEAR = 0.2  # of the median silhouette: below, another cluster is near
 _FEW = 3  # labels of one sense in a cluster: they do not vouch for each other
 _GUESSES, _ALIKE = 3, 0.02  # clusters named for an unknown label, and from which cosine
+_GENERAL_CLUSTER = "general cluster"  # the doubt of labels of which only the cluster is known, and that holds anything
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,9 @@ class LabelPlace:
         hypernyms: what stands above it in the source, from the nearest on, if that is known.
         target: the cluster that is proposed to people instead, that of the label above it or the likeliest of an
             unknown one; an empty string where none is likelier than its own.
+        either: whether it is natural as well as human-made.
+        vouched: the fraction of its cluster's other labels that share a specific class with it; 0 where its classes
+            are not known.
     """
 
     label: str
@@ -56,6 +69,8 @@ class LabelPlace:
     doubt: str
     hypernyms: tuple[str, ...] = ()
     target: str = ""
+    either: bool = False
+    vouched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class Cluster:
     @property
     def landmarks(self) -> int:
         """Landmarks that carry one of its labels (counted once a label)."""
-        return sum(place.landmarks for place in self.labels)
+        return sum(member.landmarks for member in self.labels)
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,7 @@ class Proposal:
 
     def cluster_of(self) -> dict[str, Cluster]:
         """Label → its cluster."""
-        return {place.label: cluster for cluster in self.clusters for place in cluster.labels}
+        return {member.label: cluster for cluster in self.clusters for member in cluster.labels}
 
 
 def propose(
@@ -106,6 +121,7 @@ def propose(
     levels: int = 0,
     hypernyms: Hypernyms | None = None,
     reader: TextEncoder | None = None,
+    second: TextEncoder | None = None,
 ) -> Proposal:
     """Propose supercategories for labels; the order in which they are given does not matter.
 
@@ -119,6 +135,7 @@ def propose(
         levels: of groups between kinds and clusters.
         hypernyms: what stands above labels; default: what is known without a table.
         reader: reads labels of which nothing is known as the place noun nearest to them, in other languages too.
+        second: another encoder, which says what certainly belongs to its cluster where no class above a label does.
 
     Raises:
         OptionError: more clusters than labels, or no label.
@@ -130,7 +147,7 @@ def propose(
     """
     if not counts:
         raise OptionError("no label", expected="at least 1 to cluster")
-    embedding = embed(counts, encoder, hypernyms=hypernyms, reader=reader)
+    embedding = embed(counts, encoder, hypernyms=hypernyms, reader=reader, second=second)
     return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
 
 
@@ -152,74 +169,191 @@ def propose_for(
         centers, margins = unit_centers(vectors, merged_clusters, known_weights), embedding.margins[is_known]
         assignment[is_known], cluster_margins = settle_kinds(vectors, merged_clusters, centers, margins)
     assignment[~is_known] = len(cluster_margins)
+    clusters_to_name = [AssignedCluster()] * len(cluster_margins)
+    return _described(embedding, counts, assignment, clusters_to_name, cluster_margins, levels, scores)
+
+
+@dataclass(frozen=True)
+class AssignedCluster:
+    """A cluster that comes from elsewhere; what is empty is proposed."""
+
+    name: str = ""
+    kind: str = ""
+    above: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    either: frozenset[str] = frozenset()  # the labels that are natural as well as human-made
+    rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of labels, the cells of a table
+
+
+def propose_assigned(
+    embedding: Embedding, counts: Mapping[str, int], clusters: Sequence[AssignedCluster], *, levels: int
+) -> Proposal:
+    """The proposal that clusters from elsewhere make: none is changed; labels that are in none stand in *unknown*."""
+    row_of = {label: row for row, label in enumerate(embedding.labels)}
+    assignment, margins = np.full(len(row_of), len(clusters)), np.zeros(len(clusters))
+    for index, cluster in enumerate(clusters):
+        rows = [row_of[label] for label in cluster.labels]
+        assignment[rows] = index
+        margins[index] = {NATURAL: CERTAIN_MARGIN, HUMAN_MADE: -CERTAIN_MARGIN}.get(
+            cluster.kind, float(_votes(embedding.margins[rows]).mean())
+        )
+    either = np.isin(embedding.labels, sorted(frozenset[str]().union(*(cluster.either for cluster in clusters))))
+    seen = replace(embedding, known=assignment < len(clusters), either=embedding.either | either)
+    return _described(seen, counts, assignment, clusters, margins, levels, {})
+
+
+def _described(
+    embedding: Embedding,
+    counts: Mapping[str, int],
+    assignment: Integers,
+    clusters: Sequence[AssignedCluster],
+    margins: Floats,
+    levels: int,
+    scores: dict[int, float],
+) -> Proposal:
+    """Names, groups and doubts for an assignment; labels that are not known have the last number."""
+    weights = 1 + np.log([counts[label] for label in embedding.labels])
     centers = unit_centers(embedding.vectors, assignment, weights)
-    cluster_counts = [_counts(embedding, counts, assignment == number) for number in range(len(cluster_margins))]
-    chains = dict(zip(embedding.texts, embedding.chains, strict=True))
-    names = propose_names(cluster_counts, chains=chains)
-    kinds = [kind_of(margin) for margin in cluster_margins]
-    known_centers = centers[: len(cluster_counts)]
-    group_names = groups_above(known_centers, kinds, names, cluster_counts, levels=levels, chains=chains)
-    places = _places(embedding, counts, assignment, centers, names)
-    descriptions = [*zip(names, cluster_margins.tolist(), group_names, strict=True)]
-    descriptions += [] if is_known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
+    rows_of = [np.flatnonzero(assignment == index) for index in range(len(clusters))]
+    cluster_counts = [{embedding.labels[row]: counts[embedding.labels[row]] for row in rows} for rows in rows_of]
+    known_as = {
+        "chains": dict(zip(embedding.labels, embedding.chains, strict=True)),
+        "texts": dict(zip(embedding.labels, embedding.texts, strict=True)),
+    }
+    names = _free_names([cluster.name for cluster in clusters], propose_names(cluster_counts, **known_as))
+    kinds = [kind_of(margin) for margin in margins]
+    if any(cluster.above for cluster in clusters):
+        paths = [cluster.above or (name,) for cluster, name in zip(clusters, names, strict=True)]
+    else:
+        paths = groups_above(centers[: len(names)], kinds, names, cluster_counts, levels=levels, **known_as)
+    label_places = _label_places(embedding, counts, assignment, centers, names, margins)
+    rows = {label: row for cluster in clusters for label, row in cluster.rows.items()}
+    label_places = [replace(each, doubt=rows.get(each.label, {}).get("doubt", each.doubt)) for each in label_places]
+    descriptions = [*zip(names, margins.tolist(), paths, strict=True)]
+    descriptions += [] if embedding.known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * len(paths[0] if paths else ()))]
     members: list[list[LabelPlace]] = [[] for _ in descriptions]
-    for place, number in zip(places, assignment, strict=True):
-        members[number].append(place)
-    proposed_clusters = [_cluster(*part, labels) for part, labels in zip(descriptions, members, strict=True)]
+    for label, index in zip(label_places, assignment, strict=True):
+        members[index].append(label)
+    proposed_clusters = [_cluster(*head, labels) for head, labels in zip(descriptions, members, strict=True)]
     return Proposal(tuple(sorted(proposed_clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 
-def _counts(embedding: Embedding, counts: Mapping[str, int], members: NDArray[np.bool_]) -> Counter[str]:
-    """The texts of a cluster's labels, and their numbers of landmarks."""
-    landmark_counts: Counter[str] = Counter()
-    for place in np.flatnonzero(members):
-        landmark_counts[embedding.texts[place]] += counts[embedding.labels[place]]
-    return landmark_counts
+def _free_names(given_names: Sequence[str], proposed_names: Sequence[str]) -> list[str]:
+    """The names given, and for a cluster without one that proposed, if need be with a number."""
+    names = list(given_names)
+    for index, proposed in enumerate(proposed_names):
+        if not names[index]:
+            suffixed = (f"{proposed} {suffix}" for suffix in count(2))
+            names[index] = next(name for name in chain([proposed], suffixed) if name not in names)
+    return names
 
 
-def _places(
-    embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors, names: Sequence[str]
+def _label_places(
+    embedding: Embedding,
+    counts: Mapping[str, int],
+    assignment: Integers,
+    centers: Vectors,
+    names: Sequence[str],
+    cluster_margins: Floats,
 ) -> list[LabelPlace]:
     """Each label, in the order of the embedding."""
-    is_known, cosines = embedding.known, (embedding.vectors * centers[assignment]).sum(axis=1)
-    row_silhouettes = np.zeros(len(is_known))
+    cosines = (embedding.vectors * centers[assignment]).sum(axis=1)
+    row_silhouettes, is_known = np.zeros(len(cosines)), embedding.known
     row_silhouettes[is_known] = silhouettes(embedding.vectors[is_known], assignment[is_known]) if is_known.any() else 0
-    is_near, senses = are_near(row_silhouettes, assignment) & is_known, embedding.senses
-    sizes, sense_counts, places = np.bincount(assignment), Counter(zip(assignment, senses, strict=True)), []
+    belonging = _Belonging(embedding, assignment, names, centers, row_silhouettes)
+    label_places = []
     for row, label in enumerate(embedding.labels):
         margin = float(embedding.margins[row])
-        doubts = [f"{NO_LANDMARK}: {senses[row]}"] if thesaurus().theme_of.get(senses[row]) == NO_LANDMARK else []
-        doubts += ["kind"] if abs(margin) < 1 else []
+        doubt, target = belonging.doubt_of(row)
+        is_inherited = belonging.vouched[row] and _agree(margin, float(cluster_margins[assignment[row]]))
+        doubts = [f"{NO_LANDMARK}: {reason}"] if (reason := embedding.unfit[row]) else []
+        doubts += [] if abs(margin) >= 1 or embedding.either[row] or is_inherited else ["kind"]
         doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
-        doubts += ["near another cluster"] if is_near[row] else []
-        parent, targets = embedding.parents[row], list[str]()
-        if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
-            doubts.append(f"above it: {embedding.labels[parent]}")
-            targets += names[assignment[parent] :][:1]  # none if that one is unknown itself
-        elif is_known[row] and sense_counts[assignment[row], senses[row]] <= _FEW and sizes[assignment[row]] > 1:
-            noun = embedding.others[row]
-            doubts.append(f"above it: {noun}" if noun else "few alike")
-        if not is_known[row]:
-            targets = _guesses(embedding.vectors[row], centers, names)
-            doubts.append(f"unknown: {' or '.join(targets)}?" if targets else UNKNOWN)
-        numbers, doubt = (cosines[row], row_silhouettes[row], margin), ", ".join(doubts)
-        cosine, silhouette, margin = (round(float(number), 4) for number in numbers)
-        chain, target = embedding.chains[row], next(iter(targets), "")
-        places.append(LabelPlace(label, counts[label], cosine, silhouette, margin, doubt, chain, target))
-    return places
+        member = LabelPlace(
+            label,
+            counts[label],
+            similarity=round(float(cosines[row]), 4),
+            silhouette=round(float(row_silhouettes[row]), 4),
+            margin=round(margin, 4),
+            doubt=", ".join([*doubts, *filter(None, [doubt])]),
+            hypernyms=embedding.chains[row],
+            target=target,
+            either=bool(embedding.either[row]),
+            vouched=round(float(belonging.own_fractions[row]), 4),
+        )
+        label_places.append(member)
+    return label_places
 
 
-def _guesses(vector: Vectors, centers: Vectors, names: Sequence[str]) -> list[str]:
-    cosines = centers[: len(names)] @ vector
-    return [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
+def _agree(margin: float, cluster_margin: float) -> bool:
+    """Whether a label may take its kind from a cluster of which the kind is certain: its margin says nothing else."""
+    return abs(cluster_margin) >= 1 and (margin >= LIKELY if cluster_margin > 0 else margin < LIKELY)
 
 
-def _cluster(name: str, margin: float, group_names: tuple[str, ...], places: list[LabelPlace]) -> Cluster:
-    doubtful = sum(place.landmarks for place in places if place.doubt)
+class _Belonging:
+    """Whether labels belong to their clusters: by the classes above them, or a second encoder, or the first alone."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        assignment: Integers,
+        names: Sequence[str],
+        centers: Vectors,
+        row_silhouettes: Floats,
+    ) -> None:
+        self.embedding, self.assignment, self.names, self.centers = embedding, assignment, names, centers
+        num_clusters = len(np.bincount(assignment))
+        self.fractions = vouching_fractions(embedding.lineages, assignment, num_clusters)
+        self.own_fractions = self.fractions[np.arange(len(assignment)), assignment]
+        bears = bears_names(embedding.lineages, embedding.texts, names)
+        self.catch_alls = are_catch_alls(names, bears, assignment)
+        has_chain = np.array([bool(lineage) for lineage in embedding.lineages])
+        self.vouched = has_chain & are_vouched(self.fractions, bears, self.catch_alls, assignment)
+        second, is_known = embedding.second, embedding.known
+        self.nearest = None if second is None else nearest_clusters(second, assignment, len(names))
+        self.is_near = are_near(row_silhouettes, assignment) & is_known
+        is_read = np.array([bool(reading) for reading in embedding.readings])  # what is read vouches for nobody
+        self.sizes = np.bincount(assignment)
+        self.senses = Counter(zip(assignment[~is_read].tolist(), embedding.senses[~is_read].tolist(), strict=True))
+
+    def doubt_of(self, row: int) -> tuple[str, str]:
+        """Why a label may not belong to its cluster, and the cluster proposed instead; empty where it does, or none."""
+        embedding, own = self.embedding, self.assignment[row]
+        if not embedding.known[row]:
+            guesses = self._guesses(row)
+            return (f"unknown: {' or '.join(guesses)}?" if guesses else UNKNOWN), next(iter(guesses), "")
+        if embedding.lineages[row]:
+            return ("", "") if self.vouched[row] else self._doubt_by_chain(row)
+        if self.catch_alls[own]:
+            return _GENERAL_CLUSTER, UNKNOWN if UNKNOWN not in self.names and len(self.sizes) > len(self.names) else ""
+        if self.nearest is not None:
+            nearest = self.nearest[row]
+            return ("", "") if nearest in (own, -1) else (f"nearer: {self.names[nearest]}", self.names[nearest])
+        few = self.sizes[own] > 1 and self.senses[own, embedding.senses[row]] <= _FEW
+        noun = embedding.others[row]
+        doubts = ["near another cluster"] if self.is_near[row] else []
+        doubts += [f"above it: {noun}" if noun else "few alike"] if few else []
+        return ", ".join(doubts), ""
+
+    def _doubt_by_chain(self, row: int) -> tuple[str, str]:
+        chain, own = self.embedding.chains[row], int(self.assignment[row])
+        target = likelier_cluster(self.fractions[row], chain, self.names, self.catch_alls, own)
+        unknown = UNKNOWN if self.catch_alls[own] and len(self.sizes) > len(self.names) else ""
+        reason = f"above it: {chain[0]}" if chain else "few alike"
+        return reason, unknown if target is None else self.names[target]
+
+    def _guesses(self, row: int) -> list[str]:
+        cosines = self.centers[: len(self.names)] @ self.embedding.vectors[row]
+        nearest = np.argsort(-cosines, kind="stable")[:_GUESSES]
+        return [self.names[cluster] for cluster in nearest if cosines[cluster] >= _ALIKE]
+
+
+def _cluster(name: str, margin: float, group_names: tuple[str, ...], label_places: list[LabelPlace]) -> Cluster:
+    doubtful = sum(member.landmarks for member in label_places if member.doubt)
     doubts = ["kind"] if abs(margin) < 1 else []
-    doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
-    sorted_places = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
-    return Cluster(name, kind_of(margin), round(margin, 4), sorted_places, ", ".join(doubts), group_names)
+    doubts += ["labels"] if 3 * doubtful > sum(member.landmarks for member in label_places) else []
+    ordered = tuple(sorted(label_places, key=lambda member: (-member.landmarks, member.label)))
+    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), group_names)
 
 
 def are_near(row_silhouettes: Floats, assignment: Integers) -> NDArray[np.bool_]:
@@ -229,8 +363,8 @@ def are_near(row_silhouettes: Floats, assignment: Integers) -> NDArray[np.bool_]
 
 def settle_senses(vectors: Vectors, assignment: Integers, senses: NDArray[Any]) -> Integers:
     """Labels at the edge of a cluster of another sense move to one of their own, or make one together."""
-    common = [Counter(senses[assignment == number]).most_common(1)[0][0] for number in range(assignment.max() + 1)]
-    cluster_of_sense = {sense: number for number, sense in reversed(list(enumerate(common)))}
+    common = [Counter(senses[assignment == index]).most_common(1)[0][0] for index in range(assignment.max() + 1)]
+    cluster_of_sense = {sense: index for index, sense in reversed(list(enumerate(common)))}
     new_assignment = assignment.copy()
     for row in np.flatnonzero(are_near(silhouettes(vectors, assignment), assignment)):
         if senses[row] not in ("", common[assignment[row]]):
@@ -256,7 +390,7 @@ def settle_kinds(vectors: Vectors, assignment: Integers, centers: Vectors, margi
     """
     new_assignment = assignment.copy()
     label_is_natural = margins >= LIKELY
-    votes = np.where(label_is_natural | (margins <= -1), margins, 0.0)
+    votes = _votes(margins)
     is_natural = np.bincount(assignment, weights=votes) > 0
     for natural in (True, False):
         targets = np.flatnonzero(is_natural == natural)
@@ -267,3 +401,8 @@ def settle_kinds(vectors: Vectors, assignment: Integers, centers: Vectors, margi
             new_assignment[movers] = len(centers)  # no cluster of that kind: these labels make one
     new_assignment = np.unique(new_assignment, return_inverse=True)[1].astype(np.int64)
     return new_assignment, np.bincount(new_assignment, weights=votes) / np.bincount(new_assignment)
+
+
+def _votes(margins: Floats) -> Floats:
+    """Margins, of which those of uncertain labels count as 0."""
+    return np.where((margins >= LIKELY) | (margins <= -1), margins, 0.0)

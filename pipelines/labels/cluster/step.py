@@ -9,52 +9,36 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from pydantic import field_validator
+from typing import Any, NamedTuple
 
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
-from ..encode.encoders import EncoderSettings
+from ..encode.encoders import text_encoder
 from ..encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
-from ..steps import HYPERNYMS, LABELS, REPORT, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
-from .clustering import RESTARTS
+from ..settings import ClusterSettings, split_reference
+from ..steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord, hypernyms_of
 from .embedding import embed
-from .proposal_files import CLUSTERS, PROPOSAL, landmarks_of_clusters, write_clusters, write_labels, write_proposal
-from .proposing import Cluster, Proposal, propose_for
-from .quality import measure_quality, read_reference, split_reference
+from .proposal_files import (
+    CLUSTERS,
+    PROPOSAL,
+    landmarks_of_clusters,
+    read_assignments,
+    write_clusters,
+    write_labels,
+    write_proposal,
+)
+from .proposing import Cluster, Proposal, propose_assigned, propose_for
+from .quality import measure_quality, read_reference
 
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
 _LABELS_SHOWN = 4
-
-
-class ClusterSettings(EncoderSettings):
-    """How labels are embedded and clustered."""
-
-    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
-    seed: Seed = option(0, "Seed of k-means.")
-    restarts: Count = option(RESTARTS, "Runs of k-means that are combined.")
-    levels: int = option(0, "Levels of groups above the clusters.", ge=0)
-    hypernyms: Path | None = option(
-        None,
-        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
-        "scrape', beside those that come with hiertree; default: those scraped with the labels, if any.",
-    )
-    references: tuple[Path, ...] = option((), "TABLE:COLUMN, classes of labels to compare with.", name="reference")
-
-    @field_validator("references")
-    @classmethod
-    def _name_a_column(cls, references: tuple[Path, ...]) -> tuple[Path, ...]:
-        for reference in references:
-            split_reference(reference)
-        return references
 
 
 DEFAULTS = ClusterSettings()
@@ -78,7 +62,7 @@ def cluster_step(
         settings: how labels are embedded and clustered.
         encoder: your own; default: that of the settings.
     """
-    return ClusterStep(cleaned, settings, encoder or settings.build()).run(out)
+    return ClusterStep(cleaned, settings, encoder or text_encoder(settings)).run(out)
 
 
 @dataclass(frozen=True)
@@ -110,16 +94,23 @@ class ClusterStep(LabelStep[Clustered]):
     @cached_property
     def reader(self) -> TextEncoder | None:
         """What reads labels of which nothing is known."""
-        return self.settings.build_reader()
+        return self.settings.reader and text_encoder(self.settings, self.settings.reader)
+
+    @cached_property
+    def second(self) -> TextEncoder | None:
+        """What else says which labels belong together."""
+        return self.settings.second and text_encoder(self.settings, self.settings.second)
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
         settings = self.settings
         parameters = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
-        parameters |= {} if self.reader is None else {"reader": self.reader.settings()}
+        encoders = {"reader": self.reader, "second": self.second}
+        parameters |= {name: encoder.settings() for name, encoder in encoders.items() if encoder is not None}
         parameters |= {"references": [path.name for path in settings.references]}
         parameters |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
+        tables += [] if settings.assignments is None else [settings.assignments]
         inputs = (*self.read_files, *tables, *self.edges)
         return StepRecord(COMMAND, {**self.encoder.settings(), **parameters}, inputs, settings.seed)
 
@@ -128,9 +119,13 @@ class ClusterStep(LabelStep[Clustered]):
         references = dict(map(read_reference, settings.references))
         if not counts:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to cluster")
-        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader)
-        options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
-        proposal = propose_for(embedding, counts, **options)
+        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader, second=self.second)
+        if settings.assignments is None:
+            options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
+            proposal = propose_for(embedding, counts, **options)
+        else:
+            clusters = read_assignments(settings.assignments, counts)
+            proposal = propose_assigned(embedding, counts, clusters, levels=settings.levels)
         quality = measure_quality(proposal, embedding, references=references)
         labels_without_chain = [] if self.edges else self.hypernyms.find_unconnected()
         quality |= {"labels_without_chain": labels_without_chain} if labels_without_chain else {}
@@ -172,14 +167,14 @@ def describe_unknown_ids(result: Clustered) -> list[str]:
 def describe_proposal(proposal: Proposal) -> str:
     """One line per cluster: landmarks, kind, name, its commonest labels, and a ``?`` where people should look."""
     doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)
-    labels = [place for cluster in proposal.clusters for place in cluster.labels]
-    doubts = f"{doubtful} clusters and {sum(bool(place.doubt) for place in labels)} labels in doubt"
+    labels = [member for cluster in proposal.clusters for member in cluster.labels]
+    doubts = f"{doubtful} clusters and {sum(bool(member.doubt) for member in labels)} labels in doubt"
     first = f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}"
     return "\n".join([first, *map(_line, proposal.clusters)])
 
 
 def _line(cluster: Cluster) -> str:
-    labels = [place.label for place in cluster.labels]
+    labels = [member.label for member in cluster.labels]
     ending = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
     beginning = f"{cluster.landmarks:6d} {'?' if cluster.doubt else ' '} {cluster.kind:10s} {cluster.name}"
     return f"{beginning}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"

@@ -28,7 +28,7 @@ from hiertree.errors import TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import read_table, write_table
 
-from .phrases import head_endings, parse, thesaurus, words_of
+from .place_nouns import class_key, head_endings, parse, thesaurus, words_of
 from .text_encoders import truncated_svd, unit_rows
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ KIND_OF_ROOT = {  # 1: natural, −1: human-made
     "Q27096220": 1,  # natural geographic entity
     "Q15324": 1,  # body of water
     "Q20719696": 1,  # physico-geographical object
+    "Q473972": 1,  # protected area
     "Q811979": -1,  # architectural structure
     "Q811430": -1,  # human-made geographic feature
     "Q41176": -1,  # building
@@ -50,7 +51,7 @@ KIND_OF_ROOT = {  # 1: natural, −1: human-made
     "Q12376661": -1,  # artificial body of water
     "Q19816755": -1,  # artificial landform
 }
-SHARE = 1 / 4  # of a label's square norm
+WALK_WEIGHT = 1 / 4  # of a label's square norm
 _GOES_ON, _STEPS = 0.85, 5
 _STEPS_UP = 12  # of a walk that only goes up; what is left of it is a seventh
 _LEAST = 1e-4  # of a walk: what is visited less is left out
@@ -88,7 +89,7 @@ class Hypernyms:
         return sorted(label for label in self.items if not self._given(label))
 
     def _called(self, names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-        items = next((self._named[words] for words in names if words in self._named), ())
+        items = next((self._named[tokens] for tokens in names if tokens in self._named), ())
         return tuple(item for item in items if item in self._below_roots) or items
 
     def chain(self, label: str) -> tuple[str, ...]:
@@ -99,9 +100,9 @@ class Hypernyms:
         import networkx as nx
 
         for item in (self.items_of(label) or self._called(_heads_of(label)))[:1]:
-            ways = nx.single_source_shortest_path(self._graph, item, cutoff=_LONGEST_CHAIN)
-            roots = [way for end, way in ways.items() if end in KIND_OF_ROOT]
-            steps = min(roots, key=len) if roots else max((way for way in ways.values() if len(way) < 4), key=len)
+            paths = nx.single_source_shortest_path(self._graph, item, cutoff=_LONGEST_CHAIN)
+            roots = [path for end, path in paths.items() if end in KIND_OF_ROOT]
+            steps = min(roots, key=len) if roots else max((path for path in paths.values() if len(path) < 4), key=len)
             names = [self._name(step) for step in steps]
             return tuple(names[1:] if words_of(names[0]) == words_of(label) else names)
         return ()
@@ -110,10 +111,42 @@ class Hypernyms:
         """The classes right above those of a label itself."""
         return tuple(parent for item in self.items_of(label) for parent in self._graph.successors(item))
 
+    def lineage(self, label: str) -> frozenset[str]:
+        """What the classes of a label itself and all above them are called, in the singular; empty if none is known."""
+        return frozenset[str]().union(*map(self._lineage, self.items_of(label)))
+
+    def no_landmark(self, label: str) -> str | None:
+        """The class above a label that says that it is no place, if no class of places stands above it, too."""
+        items = frozenset().union(*(self._ancestors(item) for item in self.items_of(label)))
+        classes = sorted((items | self.lineage(label)) & thesaurus().no_landmark)
+        return classes[0] if classes and items.isdisjoint(KIND_OF_ROOT) else None
+
     def support(self, label: str) -> float:
         """From 1, all that stands above a label is natural, to −1, all of it is human-made; 0 where nothing is."""
-        numbers = [self._numbers[item] for item in self.classes(label)]
-        return float(self._supports[numbers].mean()) if numbers else 0.0
+        natural, human_made = self._reach(label)
+        return natural - human_made
+
+    def is_either(self, label: str) -> bool:
+        """Whether what stands above a label is natural as well as human-made, by a third of it at least."""
+        natural, human_made = self._reach(label)
+        return min(natural, human_made) * 3 >= natural + human_made > 0
+
+    def _reach(self, label: str) -> tuple[float, float]:
+        """How often a walk up from a label ends at what is natural, and at what is human-made."""
+        indices = [self._indices[item] for item in self.classes(label)]
+        natural, human_made = self._reaches[indices].mean(axis=0).tolist() if indices else (0.0, 0.0)
+        return natural, human_made
+
+    def _ancestors(self, item: str) -> frozenset[str]:
+        """A class and all above it."""
+        import networkx as nx
+
+        return self._ancestors_of.get(item) or self._ancestors_of.setdefault(
+            item, frozenset({item, *nx.descendants(self._graph, item)})
+        )
+
+    def _lineage(self, item: str) -> frozenset[str]:
+        return frozenset(class_key(self._name(parent)) or parent for parent in self._ancestors(item))
 
     def name(self, label: str) -> str:
         """What a label's class is called here, if the source gives it one: so labels of other languages get a name."""
@@ -140,15 +173,13 @@ class Hypernyms:
 
     def ancestors(self, labels: Iterable[str]) -> frozenset[str]:
         """The classes that labels stand for, and all above them."""
-        import networkx as nx
-
-        items = frozenset(item for label in labels for item in self.classes(label))
-        return frozenset(nx.multi_source_dijkstra_path_length(self._graph, items)) if items else items
+        items = {item for label in labels for item in self.classes(label)}
+        return frozenset[str]().union(*map(self._ancestors, items))
 
     def join(self, labels: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors of labels, with where their walks lead beside them; unchanged in their cosines without any."""
         walks = self.walks(labels)
-        return unit_rows(np.hstack([np.sqrt(1 - SHARE) * vectors, np.sqrt(SHARE) * walks]), labels)
+        return unit_rows(np.hstack([np.sqrt(1 - WALK_WEIGHT) * vectors, np.sqrt(WALK_WEIGHT) * walks]), labels)
 
     def walks(self, labels: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32: where walks from each label lead, unit rows, or zeros for labels outside the graph."""
@@ -156,24 +187,24 @@ class Hypernyms:
         from sklearn.preprocessing import normalize
 
         starts = [self.classes(label) for label in labels]
-        places = {start: place for place, start in enumerate(dict.fromkeys(((), *starts)))}
-        distinct_starts = list(places)[1:]  # equal or empty rows would leave the last dimensions to chance
+        row_of = {start: row for row, start in enumerate(dict.fromkeys(((), *starts)))}
+        distinct_starts = list(row_of)[1:]  # equal or empty rows would leave the last dimensions to chance
         if not distinct_starts:
             return np.zeros((len(labels), 1), dtype=np.float32)
-        parts = (distinct_starts[row : row + _ROWS] for row in range(0, len(distinct_starts), _ROWS))
-        visits = vstack([self._visits(part) for part in parts])
+        blocks = (distinct_starts[row : row + _ROWS] for row in range(0, len(distinct_starts), _ROWS))
+        visits = vstack([self._visits(block) for block in blocks])
         coordinates = truncated_svd(visits, min(_DIMENSIONS, *visits.shape))
         rows = np.vstack([np.zeros(coordinates.shape[1]), normalize(coordinates)])
-        return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
+        return np.asarray(rows[[row_of[start] for start in starts]], dtype=np.float32)
 
     def _visits(self, starts: Sequence[Sequence[str]]) -> Any:
         """Square roots of how often walks from each row's classes visit each class, unit rows."""
         from scipy.sparse import csr_matrix
         from sklearn.preprocessing import normalize
 
-        walkers = np.zeros((len(self._numbers), len(starts)), dtype=np.float32)
+        walkers = np.zeros((len(self._indices), len(starts)), dtype=np.float32)
         for column, items in enumerate(starts):
-            walkers[[self._numbers[item] for item in items], column] = 1 / max(len(items), 1)
+            walkers[[self._indices[item] for item in items], column] = 1 / max(len(items), 1)
         visits = walkers.copy()
         for _ in range(_STEPS):
             walkers = _GOES_ON * (self._steps @ walkers)
@@ -188,8 +219,8 @@ class Hypernyms:
         return nx.DiGraph(edge for edge in self.edges if edge[0] != edge[1])
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {item: number for number, item in enumerate(self._graph)}
+    def _indices(self) -> dict[str, int]:
+        return {item: index for index, item in enumerate(self._graph)}
 
     @cached_property
     def _steps(self) -> Any:
@@ -201,24 +232,29 @@ class Hypernyms:
         return normalize(adjacency.tocsc(), norm="l1", axis=0)
 
     @cached_property
-    def _supports(self) -> NDArray[np.float64]:
-        """The support of each class."""
+    def _ancestors_of(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    @cached_property
+    def _reaches(self) -> NDArray[np.float64]:
+        """How often a walk up from each class ends at a natural one, and at a human-made one."""
         from networkx import to_scipy_sparse_array
         from sklearn.preprocessing import normalize
 
         parents = normalize(to_scipy_sparse_array(self._graph).astype(np.float64), norm="l1")
-        root_kinds = np.array([KIND_OF_ROOT.get(item, 0) for item in self._graph], dtype=np.float64)
-        supports = root_kinds
+        kinds = np.array([KIND_OF_ROOT.get(item, 0) for item in self._graph])
+        ends = np.stack([kinds == 1, kinds == -1], axis=1).astype(np.float64)
+        reaches = ends
         for _ in range(_STEPS_UP):
-            supports = np.where(root_kinds != 0, root_kinds, _GOES_ON * (parents @ supports))
-        return supports
+            reaches = np.where(kinds[:, None] != 0, ends, _GOES_ON * (parents @ reaches))
+        return reaches
 
     @cached_property
     def _named(self) -> dict[tuple[str, ...], tuple[str, ...]]:
         items_of_words: dict[tuple[str, ...], tuple[str, ...]] = {}
         for item in self._graph:
-            if words := words_of(self._name(item)):
-                items_of_words[words] = (*items_of_words.get(words, ()), item)
+            if tokens := words_of(self._name(item)):
+                items_of_words[tokens] = (*items_of_words.get(tokens, ()), item)
         return items_of_words
 
     @cached_property
@@ -235,7 +271,7 @@ class Hypernyms:
 def _heads_of(label: str) -> Iterator[tuple[str, ...]]:
     """What a label ends in, but for a head noun alone that says little."""
     endings = list(head_endings(label))
-    yield from (words for words in endings[1:] if len(words) > 1 or words[0] not in thesaurus().light)
+    yield from (tokens for tokens in endings[1:] if len(tokens) > 1 or tokens[0] not in thesaurus().light)
 
 
 def _names_of(label: str) -> Iterator[tuple[str, ...]]:
@@ -258,8 +294,8 @@ def read_hypernyms(
     edges: dict[tuple[str, str], str] = {}
     names: dict[str, str] = {}
     with as_file(PLACE_CLASSES) as file:
-        places = list(_rows(file))
-    for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, places):
+        shipped = list(_rows(file))
+    for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, shipped):
         earlier_children = {child for child, _ in edges}
         for child, child_name, parent, parent_name, source in rows:
             if child not in earlier_children:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, TableError, require_package
 from hiertree.io.progress import track
 from hiertree.io.provenance import sha256
-from hiertree.io.reading import read_parquet, reading_file
+from hiertree.io.reading import read_json, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts, check_columns
 
 from ...networks.clip import clip_identity, load_clip, load_tokenizer
+from ..settings import PROMPT
 
 _DENSE = 512  # rows and columns up to which a matrix is small
-PROMPT = "A picture of a {label}"
 
 
 class TextEncoder(Protocol):
@@ -72,21 +72,22 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     rows, columns = (matrix.tocsr().astype(np.float64) for matrix in (features, features.T))
     is_wide = rows.shape[0] <= rows.shape[1]
     outer, inner = (rows, columns) if is_wide else (columns, rows)
-    side = min(rows.shape)
-    if side <= _DENSE:
+    order = min(rows.shape)
+    if order <= _DENSE:
         with threadpool_limits(1):
-            values, vectors = (part[..., ::-1][..., :dimensions] for part in np.linalg.eigh((outer @ inner).toarray()))
+            values, vectors = np.linalg.eigh((outer @ inner).toarray())
+        values, vectors = values[::-1][:dimensions], vectors[:, ::-1][:, :dimensions]
         return _projected(rows, values, vectors, is_wide=is_wide)
-    gram = LinearOperator((side, side), matvec=lambda vector: outer @ (inner @ vector), dtype=np.float64)
-    start = np.random.RandomState(0).uniform(-1, 1, side)
-    basis = min(side, max(20, dimensions + dimensions // 4))  # of Lanczos vectors; more take longer
+    gram = LinearOperator((order, order), matvec=lambda vector: outer @ (inner @ vector), dtype=np.float64)
+    start = np.random.RandomState(0).uniform(-1, 1, order)
+    basis = min(order, max(20, dimensions + dimensions // 4))  # of Lanczos vectors; more take longer
     with threadpool_limits(1):  # many small products: threads would only wait for each other
         try:
-            values, vectors = (part[..., ::-1] for part in eigsh(gram, dimensions, v0=start, ncv=basis))
+            values, vectors = eigsh(gram, dimensions, v0=start, ncv=basis)
         except ArpackError:  # few different singular values, so that one start leads to few of their vectors
             left, sizes, _ = randomized_svd(rows, dimensions, n_iter=7, random_state=0)
             return np.asarray(left * sizes)
-    return _projected(rows, values, vectors, is_wide=is_wide)
+    return _projected(rows, values[::-1], vectors[:, ::-1], is_wide=is_wide)
 
 
 def _projected(rows: Any, values: NDArray[Any], vectors: NDArray[Any], *, is_wide: bool) -> NDArray[np.float64]:
@@ -201,6 +202,7 @@ class SentenceEncoder:
     @cached_property
     def _model(self) -> Any:
         require_package("sentence_transformers", extra="sentences")
+        _check_modules(Path(self.model))
         from sentence_transformers import SentenceTransformer
 
         try:
@@ -210,6 +212,17 @@ class SentenceEncoder:
             raise MissingResourceError(problem, remedy="download it elsewhere and pass its folder") from error
         except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
             raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error
+
+
+def _check_modules(folder: Path) -> None:
+    """Refuse a folder that names code of its own, which sentence-transformers before 6 runs."""
+    file = folder / "modules.json"
+    if not file.is_file():
+        return
+    modules = read_json(file, expected="the modules of a sentence-transformers model")
+    types = [str(module.get("type")) for module in modules if isinstance(module, dict)] if modules else []
+    if foreign := [name for name in types if not name.startswith("sentence_transformers.")]:
+        raise OptionError(f"{file} names the code {foreign[0]!r}", expected="modules of sentence-transformers alone")
 
 
 @dataclass(frozen=True)
@@ -238,21 +251,21 @@ class VectorTable:
             TableError: a table without these columns, of other vectors, or that knows none of the texts.
         """
         vectors = self._rows[1]
-        places = [self._places(text.casefold().split()) for text in texts]
-        if not any(places):
+        rows_of_texts = [self._find_rows(text.casefold().split()) for text in texts]
+        if not any(rows_of_texts):
             raise TableError(f"{self.table}: no vector for any of {len(texts)} texts", expected="vectors of labels")
-        sums = np.stack([vectors[rows].sum(axis=0) for rows in places])
+        sums = np.stack([vectors[rows].sum(axis=0) for rows in rows_of_texts])
         sums[~sums.any(axis=1), -1] = 1
         return unit_rows(sums, texts)
 
-    def _places(self, words: Sequence[str]) -> list[int]:
-        """The rows of the longest labels of the table that the words make, from left to right."""
+    def _find_rows(self, tokens: Sequence[str]) -> list[int]:
+        """The rows of the longest labels of the table that the tokens make, from left to right."""
         row_of = self._rows[0]
-        for end in range(len(words), 0, -1):
-            row = row_of.get(" ".join(words[:end]))
+        for end in range(len(tokens), 0, -1):
+            row = row_of.get(" ".join(tokens[:end]))
             if row is not None:
-                return [row, *self._places(words[end:])]
-        return self._places(words[1:]) if words else []
+                return [row, *self._find_rows(tokens[end:])]
+        return self._find_rows(tokens[1:]) if tokens else []
 
     @cached_property
     def _rows(self) -> tuple[dict[str, int], NDArray[np.float64]]:

@@ -19,9 +19,10 @@ from hiertree.io.files import AnyPath
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
-from ..landmark_images import ImageFolder, ImageFolderSettings
-from ..steps import Count, LabelStep, Seed, StepRecord, option
-from .tables import TREE, export_folder, hierarchical_table
+from ..landmark_images import ImageFolder
+from ..settings import ImagesSettings
+from ..steps import LabelStep, StepRecord
+from .step import TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"
 IMAGES = "images.csv"
@@ -39,15 +40,6 @@ class ImageList:
     images: dict[str, int]  # images of each split
     left_out: int  # landmarks of the tree with too few images
     rows: list[tuple[object, ...]] = field(repr=False)  # of the table
-
-
-class ImagesSettings(ImageFolderSettings):
-    """Where the images are, which landmarks are listed, and which of them are held out."""
-
-    images: Path = option(..., "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    hold_out: float = option(0.5, "Share of landmarks in the test split.", ge=0, le=1)
-    min_images: Count = option(2, "Landmarks with fewer images are left out.")
-    seed: Seed = option(0, "Seed of the draw.")
 
 
 def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:
@@ -82,9 +74,9 @@ class ImagesStep(LabelStep[ImageList]):
         settings, source = self.settings, _tree_file(self.export)
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
-        folder, resolved_root = ImageFolder(root, settings.image_table), root.resolve()
-        images_of = ((landmark, folder.find_all(str(landmark))) for landmark in tree.leaves)
-        files_of = {key: [path.relative_to(resolved_root).as_posix() for path in paths] for key, paths in images_of}
+        folder = ImageFolder(root, settings.image_table, follow_links=True)
+        files_of = {landmark: [*map(folder.name, folder.find_all(str(landmark)))] for landmark in tree.leaves}
+        folder.note_unmatched(map(str, tree.leaves))
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
         if not listed_landmarks:
             problem = f"{root}: no landmark of {source} has {settings.min_images} images"
@@ -92,7 +84,7 @@ class ImagesStep(LabelStep[ImageList]):
             remedy = "name the table of image ids, or pass a smaller minimum"
             raise ImageError(problem, expected=expected, remedy=remedy)
         paths = tree.paths(listed_landmarks)
-        splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
+        splits = [_SPLITS[held_out] for held_out in _held_out(paths, settings.hold_out, seed=settings.seed)]
         landmarks, images, rows = Counter(splits), Counter[str](), []
         for landmark, path, split in zip(listed_landmarks, paths.tolist(), splits, strict=True):
             rows += [(file, *tree.labels_of(path), split) for file in files_of[landmark]]
@@ -107,7 +99,7 @@ class ImagesStep(LabelStep[ImageList]):
 def describe_images(image_list: ImageList) -> str:
     """The counts, and the lines of a recipe that read the table."""
     images, landmarks = image_list.images, image_list.landmarks
-    counts = [f"{images.get(part, 0):8d} images of {landmarks.get(part, 0)} landmarks: {part}" for part in _SPLITS]
+    counts = [f"{images.get(split, 0):8d} images of {landmarks.get(split, 0)} landmarks: {split}" for split in _SPLITS]
     recipe = f"""\
 in a recipe:
 data:
@@ -126,7 +118,7 @@ def _tree_file(export: AnyPath) -> Path:
     return tree if tree.is_file() else hierarchical_table(export)
 
 
-def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool]:
+def _held_out(paths: NDArray[np.int32], fraction: float, *, seed: int) -> list[bool]:
     """For each landmark, whether it is in the test split."""
     members: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for row, path in enumerate(paths.tolist()):
@@ -135,6 +127,9 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
     is_test, num_drawn = np.zeros(len(paths), dtype=bool), 0
     for node in sorted(members):
         rows = generator.permutation(members[node])
-        num_test, num_drawn = int(share * num_drawn + 0.5), num_drawn + len(rows)  # round() would leave pairs undivided
-        is_test[rows[: int(share * num_drawn + 0.5) - num_test]] = True
+        num_test, num_drawn = (
+            int(fraction * num_drawn + 0.5),
+            num_drawn + len(rows),
+        )  # round() would leave pairs undivided
+        is_test[rows[: int(fraction * num_drawn + 0.5) - num_test]] = True
     return list(map(bool, is_test))

@@ -10,7 +10,6 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,13 @@ from hiertree.tree import LabelTree
 from hiertree.tree.formats import as_integers
 
 from ...pages import STYLE, data_uri, fill_page
-from ..encode.phrases import NATURAL
-from ..landmark_images import ImageFolderSettings
+from ..encode.place_nouns import NATURAL
+from ..landmark_images import image_folder
 from ..landmarks import SEPARATOR, unique_ids
-from ..scrape.titles import landmark_name
-from ..steps import LabelStep, StepRecord, option
-from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
+from ..settings import ImageFolderSettings, TreeSettings
+from ..steps import LabelStep, StepRecord
+from ..texts import landmark_name
+from .step import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def _node(
     for names, example in rows:
         if names:
             rows_of_child[names[0]].append((names[1:], example))
-    children = [_node(child, levels[1:], part, max_examples) for child, part in rows_of_child.items()]
+    children = [_node(child, levels[1:], child_rows, max_examples) for child, child_rows in rows_of_child.items()]
     sorted_children = sorted(children, key=lambda child: (-child.count, child.name))
     examples = tuple(example for _, example in rows[:max_examples])
     return TreeNode(name, levels[0], len(rows), tuple(sorted_children), examples)
@@ -123,26 +123,14 @@ def draw_tree(stem: Path, root: TreeNode) -> None:
             color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
             _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
             start += kind.count
-        with _missing_glyphs_in_one_warning(stem):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", _NO_GLYPH.pattern)
             _save(figure, stem)
-
-
-@contextmanager
-def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
-    """Merge matplotlib's warnings about missing characters into one; leave other warnings alone."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", _NO_GLYPH.pattern)
-        yield
-    missing = set()
-    for warning in caught:
-        if match := _NO_GLYPH.match(str(warning.message)):
-            missing.add(chr(int(match[1])))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if missing:
-        text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
+    missing_signs = {chr(int(match[1])) for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}
+    if missing_signs:
+        boxes = f"{len(missing_signs)} characters, {min(missing_signs)!r} for instance"
         remedy = "set font.family in matplotlibrc to a font that has them; the page shows them"
-        warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
+        warnings.warn(f"{stem.name}.svg and .png show boxes for {boxes}: {remedy}", UserWarning, stacklevel=2)
 
 
 def _save(figure: Figure, stem: Path) -> None:
@@ -168,23 +156,18 @@ def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, tot
         start += child.count
 
 
-class TreeSettings(ImageFolderSettings):
-    """Settings of the page."""
+def example_pictures(root: TreeNode, settings: ImageFolderSettings) -> dict[str, Path]:
+    """The images of examples, up to six of each supercategory, as far as there are any.
 
-    title: str = option("Landmark labels", "Title of the page.")
-
-    def pictured(self, root: TreeNode) -> dict[str, Path]:
-        """The images of examples, up to six of each supercategory, as far as there are any.
-
-        Raises:
-            OptionError: no such folder.
-        """
-        folder = self.folder()
-        if folder is None:
-            return {}
-        nodes = (node for node in root.below() if node.children and not node.children[0].children)
-        landmarks = dict.fromkeys(landmark for node in nodes for landmark, _ in node.examples)
-        return {landmark: path for landmark in landmarks if (path := folder.find(landmark)) is not None}
+    Raises:
+        OptionError: no such folder.
+    """
+    folder = image_folder(settings)
+    if folder is None:
+        return {}
+    nodes = (node for node in root.below() if node.children and not node.children[0].children)
+    landmarks = dict.fromkeys(landmark for node in nodes for landmark, _ in node.examples)
+    return {landmark: path for landmark in landmarks if (path := folder.find(landmark)) is not None}
 
 
 DEFAULTS = TreeSettings()
@@ -202,7 +185,9 @@ def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
 
 
 def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
-    pictures = {landmark: data_uri(decode(path, name=str(path))) for landmark, path in settings.pictured(root).items()}
+    pictures = {
+        landmark: data_uri(decode(path, name=str(path))) for landmark, path in example_pictures(root, settings).items()
+    }
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
     write_text(out, fill_page(__package__, page, scripted=True))
     draw_tree(out.with_suffix(""), root)
@@ -218,7 +203,7 @@ class TreeStep(LabelStep[TreeNode]):
     def record(self) -> StepRecord:
         """What the page is made from, the images that it shows among it."""
         settings = self.settings
-        pictures = () if settings.images is None else tuple(settings.pictured(tree_of(self.export)).values())
+        pictures = () if settings.images is None else tuple(example_pictures(tree_of(self.export), settings).values())
         table = () if settings.image_table is None else (settings.image_table,)
         export_files = (hierarchical_table(self.export), export_folder(self.export) / TREE)
         return StepRecord(COMMAND, {"title": settings.title}, (*export_files, *table, *pictures))

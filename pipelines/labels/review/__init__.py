@@ -2,7 +2,7 @@
 
 >>> from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 >>> from hiertree.pipelines.labels.review.actions import Rename
->>> from hiertree.pipelines.labels.review.history import History
+>>> from hiertree.pipelines.labels.review.log_file import History
 >>> from hiertree.pipelines.labels.review.state import initial_state
 >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
 >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
@@ -11,6 +11,6 @@
 'Renamed lake to lake or pond'
 """
 
-from .log_file import reviewed
+from .results import reviewed
 
 __all__ = ["reviewed"]

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from hiertree.errors import ReviewError
 
-from ..label_texts import visible
+from ..texts import visible
 from .state import Change, ReviewCluster, State
 
 LONGEST_NAME = 200  # characters
@@ -168,7 +168,7 @@ class Move(Action):
         """See the base class."""
         target = _target(state, self)
         destination = f"a new cluster, {target.name}" if self.to is None else target.name
-        return _moved(state, self.labels, target, f"Moved {_counted(self.labels)} to {destination}")
+        return _moved(state, self.labels, target, f"Moved {_counted(self.labels)} to {destination}", by_hand=True)
 
 
 class Split(Action):
@@ -192,7 +192,7 @@ class Split(Action):
         state.check_name(self.name)
         new_cluster = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
         message = f"Split {_counted(self.labels)} off {cluster.name} as {self.name}"
-        return _moved(state, self.labels, new_cluster, message)
+        return _moved(state, self.labels, new_cluster, message, by_hand=self.method == "selection")
 
 
 class MarkLabels(Action):
@@ -231,6 +231,42 @@ def _marked(state: State, labels: Labels, mark: str, *, on: bool, description: s
     return Change(clusters, new_clusters, f"Marked {_counted(labels)} of {_named(clusters)} as {description}")
 
 
+class Check(Action):
+    """Say that labels belong where they are, so that they are in doubt no longer."""
+
+    do: Literal["check"] = "check"
+    labels: Labels
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        return _marked(state, self.labels, "checked", on=True, description="rightly there")
+
+
+class Sample(Action):
+    """Draw certain labels to be checked, in place of those drawn before; others lose their certainty.
+
+    Who draws them and why: :mod:`hiertree.pipelines.labels.review.sampling`. They are written down, so that nothing is
+    computed anew.
+    """
+
+    do: Literal["sample"] = "sample"
+    labels: Labels
+    doubted: tuple[str, ...] = ()
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        state.homes([*self.labels, *self.doubted])
+        clusters, labels, doubted = tuple(state.clusters.values()), frozenset(self.labels), frozenset(self.doubted)
+        new_clusters = [
+            replace(each, sampled=each.labels & labels, doubted=each.doubted | (each.labels & doubted))
+            for each in clusters
+        ]
+        pairs = [pair for pair in zip(clusters, new_clusters, strict=True) if pair[0] != pair[1]]
+        before, after = zip(*pairs, strict=True) if pairs else ((), ())
+        doubts = f"; {_counted(self.doubted)} lost certainty" if doubted else ""
+        return Change(before, after, f"Drew {_counted(self.labels)} to check{doubts}")
+
+
 class Placement(StrictModel):
     """Labels, and the cluster to which they go."""
 
@@ -239,10 +275,11 @@ class Placement(StrictModel):
 
 
 class Accept(Action):
-    """Move labels to the clusters proposed for them, all at once."""
+    """Move labels to the clusters proposed for them, all at once; they stay in doubt where nobody looked at them."""
 
     do: Literal["accept"] = "accept"
     moves: Annotated[tuple[Placement, ...], Field(min_length=1)]
+    unseen: bool = False
 
     def change(self, state: State) -> Change:
         """See the base class."""
@@ -252,36 +289,16 @@ class Accept(Action):
         arriving: dict[int, list[ReviewCluster]] = {cluster.number: [] for cluster in touched}
         for origin, labels in labels_by_cluster.items():
             for label in sorted(labels):
-                arriving[number_of[label]].append(state.cluster(origin).part(frozenset({label})))
+                only_label = frozenset({label})
+                member = state.cluster(origin).part(only_label)
+                arriving[number_of[label]].append(member.marked(only_label, "moved", on=not self.unseen))
         stays = (cluster.part(cluster.labels - number_of.keys()) for cluster in touched)
         arrived = (cluster.joined(arriving[cluster.number]) for cluster in stays)
         message = f"Moved {_counted(tuple(number_of))} to {_named(state.select(number_of.values()))}, as proposed"
         return Change(touched, tuple(cluster for cluster in arrived if cluster.labels), message)
 
 
-class Settle(Action):
-    """Decide on labels that two annotators placed differently: where they belong, or that they are irrelevant."""
-
-    do: Literal["settle"] = "settle"
-    labels: Labels
-    choice: Literal["first", "second", "own"]
-    to: Number | None = None
-    name: Name | None = None
-    kind: Kind | None = None
-    irrelevant: bool = False
-
-    def change(self, state: State) -> Change:
-        """See the base class."""
-        labels, target = frozenset(self.labels), _target(state, self)
-        message = f"Settled {_counted(self.labels)}: {'irrelevant' if self.irrelevant else target.name}"
-        change = _moved(state, self.labels, target, message)
-        *stays, arrived = change.after or (target,)
-        arrived = arrived.marked(labels, "irrelevant", on=self.irrelevant)
-        target_cluster = arrived.marked(labels, "settled", on=True)
-        return replace(change, before=change.before or (target,), after=(*stays, target_cluster))
-
-
-def _target(state: State, action: Move | Settle) -> ReviewCluster:
+def _target(state: State, action: Move) -> ReviewCluster:
     """The cluster that labels move to, perhaps a new, empty one."""
     if action.to is not None:
         return state.cluster(action.to)
@@ -291,13 +308,14 @@ def _target(state: State, action: Move | Settle) -> ReviewCluster:
     return ReviewCluster(state.next_number, action.name, action.kind, frozenset())
 
 
-def _moved(state: State, moving: Labels, target: ReviewCluster, message: str) -> Change:
+def _moved(state: State, moving: Labels, target: ReviewCluster, message: str, *, by_hand: bool) -> Change:
     """Move labels, with their marks, from their clusters to a target, which becomes the last cluster."""
     labels_by_cluster = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
     if not labels_by_cluster:
         return Change((), (), message)
     origins = state.select(labels_by_cluster)
     arrived = target.joined(cluster.part(labels_by_cluster[cluster.number]) for cluster in origins)
+    arrived = arrived.marked(frozenset().union(*labels_by_cluster.values()), "moved", on=True) if by_hand else arrived
     stays = (cluster.part(cluster.labels - labels_by_cluster[cluster.number]) for cluster in origins)
     existing_target = (target,) if target.number in state.clusters else ()
     return Change((*origins, *existing_target), (*(cluster for cluster in stays if cluster.labels), arrived), message)

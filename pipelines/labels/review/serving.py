@@ -36,11 +36,12 @@ from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
-from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
+from ..texts import PREFIX, landmark_key, landmark_name, page_path
 from .actions import Number, StrictModel
-from .agreement import Adjudication, compare
-from .log_file import replayed
+from .results import read_outcome, with_sample, write_review_table
+from .sampling import SAMPLE_SIZE, sample_result
 from .session import News, PostedRequest, Session, load_two_means
+from .state import initial_state
 
 SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks on its card; those with an image come first
 MOST_LISTED = 2_000  # of a label's landmarks when they are asked for
@@ -94,18 +95,29 @@ class Review:
     session: Session  # the annotator's
     landmarks: Mapping[str, list[KeptLandmark]]  # of each label
     images: ImageFolder | None = None  # the landmarks' images, if there are any
-    adjudication: Adjudication | None = None  # the two reviews to decide between, if there are
 
     async def everything(self, _: Request) -> Response:
         """All clusters and labels: what the page begins with."""
         news = await run_in_threadpool(self.session.news, 0)
         clusters = {number: cluster.as_json() for number, cluster in news.history.state.clusters.items()}
-        return JSONResponse({**self._unchanging(), **_news_json(news), "groups": clusters, "messages": []})
+        return JSONResponse({**self._unchanging(), **self._news_json(news), "groups": clusters, "messages": []})
+
+    def _news_json(self, news: News) -> dict[str, Any]:
+        history = news.history
+        sample = sample_result(self.session.proposal, history.state)
+        return {
+            "seq": history.seq,
+            "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
+            "messages": news.messages,
+            "sample": str(sample) if sample.size else "",
+            "undo": history.done[-1].message if history.done else None,
+            "redo": history.undone[-1].message if history.undone else None,
+        }
 
     async def news(self, request: Request) -> Response:
         """What happened since an event."""
         seq = number_of(request, "since", limit=1 << 31, default="")
-        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, seq)))
+        return JSONResponse(self._news_json(await run_in_threadpool(self.session.news, seq)))
 
     async def act(self, request: Request) -> Response:
         """Do something; 409 and the news if the page was not up to date, 422 and the reason if it cannot be done."""
@@ -116,10 +128,12 @@ class Review:
         except ValidationError as error:
             raise HTTPException(400, first_complaint(error)) from None
         try:
-            return JSONResponse(_news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq)))
+            return JSONResponse(
+                self._news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq))
+            )
         except ReviewConflictError as error:
             news = await run_in_threadpool(self.session.news, posted.seq)
-            return JSONResponse({"error": str(error), "news": _news_json(news)}, 409)
+            return JSONResponse({"error": str(error), "news": self._news_json(news)}, 409)
 
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
@@ -137,24 +151,23 @@ class Review:
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
-        numbers = {cluster.name: number for number, cluster in enumerate(clusters)}
+        index_of = {cluster.name: index for index, cluster in enumerate(clusters)}
         return {
             "annotator": self.session.annotator,
             "log": str(self.session.log.path),
             "notices": self.session.log.notices,
             "labels": {
-                place.label: {
-                    "landmarks": place.landmarks,
-                    "doubt": place.doubt,
-                    "hypernyms": place.hypernyms,
-                    "target": numbers.get(place.target),
-                    "examples": self._examples.get(place.label, []),
+                member.label: {
+                    "landmarks": member.landmarks,
+                    "doubt": member.doubt,
+                    "hypernyms": member.hypernyms,
+                    "target": index_of.get(member.target),
+                    "examples": self._examples.get(member.label, []),
                 }
                 for cluster in clusters
-                for place in cluster.labels
+                for member in cluster.labels
             },
             "doubts": [cluster.doubt for cluster in clusters],
-            "adjudication": self.adjudication and self.adjudication.as_json(),
         }
 
 
@@ -168,17 +181,6 @@ def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
         Route("/images", review.image),
     ]
     return local_app(__package__, routes, token=token, port=port, handlers={OSError: _unwritten})
-
-
-def _news_json(news: News) -> dict[str, Any]:
-    history = news.history
-    return {
-        "seq": history.seq,
-        "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
-        "messages": news.messages,
-        "undo": history.done[-1].message if history.done else None,
-        "redo": history.undone[-1].message if history.undone else None,
-    }
 
 
 async def _body(request: Request) -> bytes:
@@ -201,28 +203,39 @@ def open_review(
     annotator: str,
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
-    adjudicate: tuple[AnyPath, AnyPath] | None = None,
     accept_targets: bool = False,
+    sample: int = SAMPLE_SIZE,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Open a review for the server; a new one may begin by accepting the clusters proposed for labels in doubt."""
+    """Open a review for the server.
+
+    A new one begins with a sample of the certain labels, perhaps after all labels moved to the clusters proposed.
+    """
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
-    if accept_targets and adjudicate:
-        raise OptionError(
-            "accept_targets with adjudicate", expected="one of them: an adjudication begins with a review"
-        )
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
-    two = tuple(replayed(proposal, path)[0] for path in adjudicate or ())
     session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
-    adjudication = compare(*two) if two else None
-    if adjudication:
-        adjudication.begin(session)
+    is_new = session.news(0).history.seq == 0
     if accept_targets:
         session.accept_targets()
-    return Review(session, landmarks, images, adjudication)
+    if is_new and sample:
+        session.draw_sample(sample)
+    return Review(session, landmarks, images)
+
+
+def write_table_of(
+    clusters_path: AnyPath, table: AnyPath, *, log: AnyPath | None = None, sample: int = SAMPLE_SIZE
+) -> str:
+    """Write the table of labels that people edit instead of using the page, and say what it holds."""
+    proposal = read_proposal(clusters_path)
+    state = initial_state(proposal) if log is None else read_outcome(proposal, log).state
+    state = with_sample(proposal, state, sample) if sample and not state.marked("sampled") else state
+    of_label = group_by_label(read_kept(Path(clusters_path) / LANDMARKS))
+    names = {label: landmark_name(landmarks[0].category) for label, landmarks in of_label.items()}
+    write_review_table(table, proposal, state, names)
+    return f"{len(state.labels)} labels in {table}; {len(state.marked('sampled'))} certain ones to check stand first"
 
 
 def default_log(clusters_path: AnyPath, annotator: str) -> Path:

@@ -19,12 +19,12 @@ from hiertree.io.files import AnyPath
 from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..cluster.proposing import Proposal
-from ..encode.place_noun_encoder import PlaceNounEncoder
+from ..encode.place_nouns import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
-from ..label_texts import visible
-from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Split, StrictModel
-from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
-from .log_file import Header, LogFile
+from ..texts import visible
+from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Sample, Split, StrictModel
+from .log_file import ClusterAction, Event, Header, History, LabelAction, LogAction, LogFile, Redo, Undo, replay
+from .sampling import SAMPLE_SIZE, draw, next_sample
 from .state import ReviewCluster, State, initial_state
 
 
@@ -63,7 +63,7 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights)
     except OptionError:
         raise error from None
-    halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
+    halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == index) for index in (0, 1)]
     if not all(halves):
         raise error
     return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
@@ -114,7 +114,7 @@ class Session:
     ) -> None:
         self.proposal, self.annotator = proposal, annotator
         self._encoder, self._clock = encoder or PlaceNounEncoder(), clock
-        self._counts = {place.label: place.landmarks for cluster in proposal.clusters for place in cluster.labels}
+        self._counts = {each.label: each.landmarks for cluster in proposal.clusters for each in cluster.labels}
         self._threads = threading.Lock()
         state = initial_state(proposal)
         self._history = History.beginning(state, annotator=annotator)
@@ -125,13 +125,20 @@ class Session:
     def accept_targets(self) -> None:
         """Move every label to the cluster proposed for it, if this is the first action of the log."""
         clusters = self.proposal.clusters
-        number_of, labels_of = {cluster.name: number for number, cluster in enumerate(clusters)}, defaultdict(list)
-        for place in chain.from_iterable(cluster.labels for cluster in clusters):
-            if place.target in number_of:
-                labels_of[number_of[place.target]].append(place.label)
+        index_of, labels_of = {cluster.name: index for index, cluster in enumerate(clusters)}, defaultdict(list)
+        for member in chain.from_iterable(cluster.labels for cluster in clusters):
+            if member.target in index_of:
+                labels_of[index_of[member.target]].append(member.label)
         if labels_of and self.news(0).history.seq == 0:
-            moves = tuple(Placement(labels=tuple(labels), to=number) for number, labels in labels_of.items())
-            self.act(Accept(moves=moves), seq=0)
+            moves = tuple(Placement(labels=tuple(labels), to=index) for index, labels in labels_of.items())
+            self.act(Accept(moves=moves, unseen=True), seq=0)
+
+    def draw_sample(self, size: int = SAMPLE_SIZE) -> None:
+        """Draw certain labels to be checked, if there are any."""
+        history = self.news(0).history
+        labels = draw(self.proposal, history.state, seed=int(history.state.digest, 16), size=size)
+        if labels:
+            self.act(Sample(labels=labels), seq=history.seq)
 
     def act(self, request: AnyRequest, *, seq: int) -> News:
         """Perform an action, log it, and return the change."""
@@ -143,11 +150,19 @@ class Session:
                 raise ReviewConflictError(problem, remedy="look at what changed, then do it again")
             if isinstance(request, SplitRequest):
                 request = request.resolved(history.state, self._counts, self._encoder)
-            next_history, base = history.apply(request), history.state.digest
-            event = Event(seq=next_history.seq, time=self._clock(), annotator=self.annotator, base=base, action=request)
-            self.log.append(event)
-            self._arrive(next_history)
+            self._record(request)
+            state = self._history.state
+            is_verdict = not isinstance(request, Sample | Undo | Redo)
+            if is_verdict and (sample := next_sample(self.proposal, state, seed=int(state.digest, 16))):
+                self._record(sample)
             return self._since(seq)
+
+    def _record(self, action: LogAction) -> None:
+        history = self._history
+        next_history, base = history.apply(action), history.state.digest
+        event = Event(seq=next_history.seq, time=self._clock(), annotator=self.annotator, base=base, action=action)
+        self.log.append(event)
+        self._arrive(next_history)
 
     def news(self, seq: int) -> News:
         """The changes since an event, made by this server or another."""

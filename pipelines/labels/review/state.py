@@ -21,7 +21,7 @@ from hiertree.errors import ReviewError
 from ..cluster.proposing import Proposal
 
 _MODULUS = 1 << 128
-_MARKS = ("labels", "irrelevant", "settled", "either")  # fields of a cluster that are sets of labels
+_MARKS = ("irrelevant", "either", "checked", "moved", "sampled", "doubted")  # fields that are sets of labels
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,11 @@ class ReviewCluster:
     labels: frozenset[str]  # all its labels, never none
     above: tuple[str, ...] = ()  # names of the groups between kind and cluster, coarse → fine
     irrelevant: frozenset[str] = frozenset()  # the labels left out of the hierarchy
-    settled: frozenset[str] = frozenset()  # the labels on whose place two annotators differed and a third has decided
     either: frozenset[str] = frozenset()  # the labels that may be natural as well as human-made
+    checked: frozenset[str] = frozenset()  # the labels of which a person said that they belong here
+    moved: frozenset[str] = frozenset()  # the labels that a person put here
+    sampled: frozenset[str] = frozenset()  # the certain labels that were drawn last to be checked
+    doubted: frozenset[str] = frozenset()  # the labels that lost their certainty by what a sample showed
     approved: bool = False  # whether the annotator is done with it
     comment: str = ""  # anything people should know
 
@@ -46,12 +49,14 @@ class ReviewCluster:
 
     def part(self, labels: frozenset[str]) -> ReviewCluster:
         """The cluster with only some of its labels and their marks."""
-        return replace(self, **{name: getattr(self, name) & labels for name in _MARKS})
+        return replace(self, **{name: getattr(self, name) & labels for name in ("labels", *_MARKS)})
 
     def joined(self, clusters: Iterable[ReviewCluster]) -> ReviewCluster:
         """The cluster with the labels and marks of others added."""
         members = (self, *clusters)
-        sets: dict[str, Any] = {name: frozenset().union(*map(attrgetter(name), members)) for name in _MARKS}
+        sets: dict[str, Any] = {
+            name: frozenset().union(*map(attrgetter(name), members)) for name in ("labels", *_MARKS)
+        }
         return replace(self, **sets)
 
     def marked(self, labels: frozenset[str], mark: str, *, on: bool) -> ReviewCluster:
@@ -61,14 +66,14 @@ class ReviewCluster:
 
     def as_json(self) -> dict[str, Any]:
         """The content for JSON, sets as sorted lists."""
-        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in content.items()}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in fields.items()}
 
     @cached_property
     def digest(self) -> int:
         """A hash of the content, below 2¹²⁸."""
-        content = {name: value for name, value in self.as_json().items() if name != "either" or value}  # as once
-        text = json.dumps(content, sort_keys=True)
+        fields = {name: value for name, value in self.as_json().items() if name not in _MARKS or value}
+        text = json.dumps(fields, sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 
@@ -115,7 +120,11 @@ class State:
     @property
     def labels(self) -> frozenset[str]:
         """The labels of all clusters."""
-        return frozenset().union(*(cluster.labels for cluster in self.clusters.values()))
+        return self.marked("labels")
+
+    def marked(self, mark: str) -> frozenset[str]:
+        """The labels of all clusters with a mark, "irrelevant" for instance."""
+        return frozenset().union(*(getattr(cluster, mark) for cluster in self.clusters.values()))
 
     def changed(self, change: Change) -> State:
         """The state after a change."""
@@ -156,14 +165,14 @@ class State:
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""
         new = {cluster.number: cluster for cluster in changed}
-        places = _places(cluster for number, cluster in self.clusters.items() if number not in new)
+        paths_of = _paths_of_groups(cluster for number, cluster in self.clusters.items() if number not in new)
         groups = ((cluster, *group) for cluster in new.values() for group in _groups_above(cluster))
-        return [cluster for cluster, key, path in groups if places.get(key, {path}) != {path}]
+        return [cluster for cluster, key, path in groups if paths_of.get(key, {path}) != {path}]
 
     def check_above(self, changed: Iterable[ReviewCluster]) -> None:
         """Refuse clusters whose groups above would have two places in the tree."""
         new = {cluster.number: cluster for cluster in changed}
-        for (_, name), paths in _places({**self.clusters, **new}.values()).items():
+        for (_, name), paths in _paths_of_groups({**self.clusters, **new}.values()).items():
             if len(paths) > 1:
                 problem = f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}"
                 remedy = "change all clusters of the group together, or name another"
@@ -177,20 +186,25 @@ def _groups_above(cluster: ReviewCluster) -> Iterator[tuple[tuple[int, str], tup
         yield (depth, path[depth]), path[:depth]
 
 
-def _places(clusters: Iterable[ReviewCluster]) -> dict[tuple[int, str], set[tuple[str, ...]]]:
+def _paths_of_groups(clusters: Iterable[ReviewCluster]) -> dict[tuple[int, str], set[tuple[str, ...]]]:
     """The paths that lead to each group, by its depth and name; in a tree there is one."""
-    places: dict[tuple[int, str], set[tuple[str, ...]]] = {}
+    paths_of: dict[tuple[int, str], set[tuple[str, ...]]] = {}
     for cluster in clusters:
         for group, path in _groups_above(cluster):
-            places.setdefault(group, set()).add(path)
-    return places
+            paths_of.setdefault(group, set()).add(path)
+    return paths_of
 
 
 def initial_state(proposal: Proposal) -> State:
     """The proposal, nothing approved, numbered by its ids."""
     return State.of(
         ReviewCluster(
-            number, cluster.name, cluster.kind, frozenset(place.label for place in cluster.labels), cluster.above
+            index,
+            cluster.name,
+            cluster.kind,
+            frozenset(member.label for member in cluster.labels),
+            cluster.above,
+            either=frozenset(member.label for member in cluster.labels if member.either),
         )
-        for number, cluster in enumerate(proposal.clusters)
+        for index, cluster in enumerate(proposal.clusters)
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CategoryError
 
+from ..texts import target_title
 from .client import (
     Client,
     HttpAnswer,
@@ -22,14 +23,13 @@ from .client import (
     Unanswered,
     UnknownEntity,
     check_error,
-    check_parts,
+    check_size,
     check_status,
     decoded,
 )
-from .facts import (
+from .store import (
     FOUND,
     INVALID,
-    LANGUAGES,
     MISSING,
     MOVED,
     NO_ITEM,
@@ -37,18 +37,20 @@ from .facts import (
     REDIRECT_LOOP,
     UNREADABLE_MOVE,
     Fact,
+    Item,
+    Label,
     Page,
+    Superclasses,
     is_item_id,
-    item_fact,
-    label_fact,
-    superclasses_fact,
 )
-from .titles import target_title
 
 if TYPE_CHECKING:
     from mwparserfromhell.nodes import Template
     from mwparserfromhell.wikicode import Wikicode
 
+INSTANCE_OF, SUBCLASS_OF, MAIN_TOPIC = "P31", "P279", "P301"
+WIKIMEDIA_CATEGORY = "Q4167836"
+LANGUAGES = ("en", "mul", "en-gb", "en-ca", "de", "fr", "es", "it", "nl", "pt")  # the first that has a label
 MOST_KEYS = 50
 MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
 MOST_CONTINUATIONS = 20
@@ -88,8 +90,8 @@ def _ask_entities(client: Client, ids: Sequence[str], props: str, *facts: Callab
     languages = {"languages": "|".join(LANGUAGES)} if "labels" in props else {}
     parameters = {"action": "wbgetentities", "props": props, "ids": "|".join(ids), **languages}
 
-    def read(content: Any) -> list[Fact]:
-        entities = [(key, _entity(content["entities"], key)) for key in ids]
+    def read(document: Any) -> list[Fact]:
+        entities = [(key, _entity(document["entities"], key)) for key in ids]
         return [fact(key, entity) for key, entity in entities for fact in facts]
 
     try:
@@ -135,10 +137,10 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], parse: Callabl
     def read_answer(answer: HttpAnswer) -> Read:
         current_time = client.clock.now()
         check_status(answer, current_time)
-        content = _json(answer)
-        check_error(content, answer, current_time)
+        document = _json(answer)
+        check_error(document, answer, current_time)
         try:
-            return parse(content)
+            return parse(document)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise Incomplete(f"an incomplete answer ({type(error).__name__}: {error})"[:200]) from None
 
@@ -146,14 +148,14 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], parse: Callabl
 
 
 def _json(answer: HttpAnswer) -> dict[str, Any]:
-    check_parts(sum(map(answer.body.count, (b",", b"{", b"["))), MOST_VALUES)
+    check_size(sum(map(answer.body.count, (b",", b"{", b"["))), MOST_VALUES)
     try:
-        content = json.loads(decoded(answer))
+        document = json.loads(decoded(answer))
     except (ValueError, RecursionError):
         raise TryAgain(f"HTTP {answer.status} without JSON ({answer.headers.get('content-type', '')})") from None
-    if not isinstance(content, dict):
+    if not isinstance(document, dict):
         raise TryAgain("JSON of another shape")
-    return content
+    return document
 
 
 def _query(
@@ -163,11 +165,11 @@ def _query(
     parameters = {"action": "query", **properties, "redirects": "1", "titles": "|".join(titles)}
     answer, continuation = _QueryAnswer({}, {}, {}), dict[str, str]()
 
-    def read(content: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
-        longer_answer = answer.joined(content["query"], titles)
-        if content.get("batchcomplete") is True:
+    def read(document: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
+        longer_answer = answer.joined(document["query"], titles)
+        if document.get("batchcomplete") is True:
             return longer_answer, [fact(title, longer_answer) for title in titles]
-        return longer_answer, {key: str(value) for key, value in content["continue"].items()}
+        return longer_answer, {key: str(value) for key, value in document["continue"].items()}
 
     for _ in range(MOST_CONTINUATIONS):
         answer, rest = _ask(client, client.settings.commons_api, {**parameters, **continuation}, read)
@@ -206,13 +208,13 @@ class _QueryAnswer:
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page behind a title and the redirects followed; no page if they form a circle."""
         target = self.normalized.get(title, title)
-        way: list[str] = []
+        targets: list[str] = []
         while target in self.redirects:
             target = self.redirects[target]
-            if target in way:
-                return None, tuple(way)
-            way.append(target)
-        return self.pages[target], tuple(way)
+            if target in targets:
+                return None, tuple(targets)
+            targets.append(target)
+        return self.pages[target], tuple(targets)
 
 
 def _is_there(page: Mapping[str, Any]) -> bool:
@@ -226,30 +228,30 @@ def _merged(page: dict[str, Any], continuation: dict[str, Any]) -> dict[str, Any
 
 
 def _page(title: str, answer: _QueryAnswer) -> Page:
-    page, way = answer.follow(title)
+    page, redirects = answer.follow(title)
     if page is None:
-        return Page(title, REDIRECT_LOOP, redirects=way)
+        return Page(title, REDIRECT_LOOP, redirects=redirects)
     if not _is_there(page):
-        return Page(title, INVALID if "invalid" in page else MISSING, redirects=way)
+        return Page(title, INVALID if "invalid" in page else MISSING, redirects=redirects)
     if "interwiki" in page:
-        return Page(title, OTHER_WIKI, redirects=way)
+        return Page(title, OTHER_WIKI, redirects=redirects)
     if any(category["title"] in SOFT_REDIRECTS for category in _list(page.get("categories", []))):
-        return Page(title, MOVED, redirects=way)
+        return Page(title, MOVED, redirects=redirects)
     item = page.get("pageprops", {}).get("wikibase_item")
     if item is None:
-        return Page(title, NO_ITEM, redirects=way)
+        return Page(title, NO_ITEM, redirects=redirects)
     if not is_item_id(item):
         raise TypeError(f"wikibase_item {item!r}")
-    return Page(title, FOUND, item, way)
+    return Page(title, FOUND, item, redirects)
 
 
 def _move(title: str, answer: _QueryAnswer) -> Page:
-    page, way = answer.follow(title)
+    page, redirects = answer.follow(title)
     if page is None or not _is_there(page) or "interwiki" in page:
-        return Page(title, UNREADABLE_MOVE, redirects=way)
+        return Page(title, UNREADABLE_MOVE, redirects=redirects)
     text = page["revisions"][0]["slots"]["main"]
     target = None if "texthidden" in text else move_target(text["content"])
-    return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=way, target=target)
+    return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=redirects, target=target)
 
 
 def _list(value: Any) -> list[Any]:
@@ -265,3 +267,74 @@ def _entity(entities: Mapping[str, Any], key: str) -> Mapping[str, Any]:
             matching_entity: Mapping[str, Any] = entity
             return matching_entity
     raise KeyError(key)
+
+
+def item_fact(key: str, entity: Mapping[str, Any]) -> Item:
+    """The classes, main topic and revision of an entity."""
+    if "missing" in entity:
+        return Item(key, MISSING)
+    claims = _mapping(entity["claims"])
+    instances = best_items(claims.get(INSTANCE_OF, ()))
+    topics = best_items(claims.get(MAIN_TOPIC, ()))
+    is_category = WIKIMEDIA_CATEGORY in instances
+    return Item(
+        key,
+        FOUND,
+        redirect=entity["id"] if entity["id"] != key else None,
+        is_category=is_category,
+        topic=topics[0] if is_category and topics else None,
+        instances=() if is_category else instances,
+        revision=entity.get("lastrevid"),
+        modified=entity.get("modified"),
+    )
+
+
+def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
+    """The label of an entity in the first of ``LANGUAGES`` that has one."""
+    if "missing" in entity:
+        return Label(key, None, None, missing=True)
+    labels = _mapping(entity["labels"])
+    for language in LANGUAGES:
+        text = labels[language]["value"] if language in labels else ""
+        if text.strip():
+            return Label(key, text, language)
+    return Label(key, None, None)
+
+
+def superclasses_fact(key: str, entity: Mapping[str, Any]) -> Superclasses:
+    """What a class is a subclass of; an entity that is not whole raises KeyError or TypeError."""
+    if "missing" in entity:
+        return Superclasses(key, (), missing=True)
+    parents = best_items(_mapping(entity["claims"]).get(SUBCLASS_OF, ()))
+    return Superclasses(key, tuple(item for item in parents if item != key))
+
+
+def best_items(statements: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The items that statements of the best rank name: preferred if there are any, else normal, never deprecated.
+
+    Statements without a value (somevalue, novalue) count for the rank but name nothing. Old answers give an item by
+    ``numeric-id`` alone.
+    """
+    if not isinstance(statements, Sequence):
+        raise TypeError(f"statements in a {type(statements).__name__}")
+    candidates = [statement for statement in statements if statement.get("rank") != "deprecated"]
+    preferred = [statement for statement in candidates if statement.get("rank") == "preferred"]
+    items = (_named_item(statement.get("mainsnak", {})) for statement in preferred or candidates)
+    return tuple(dict.fromkeys(item for item in items if item is not None))
+
+
+def _named_item(snak: Mapping[str, Any]) -> str | None:
+    if snak.get("snaktype") != "value":
+        return None
+    value = snak["datavalue"]["value"]
+    if value.get("entity-type", "item") != "item":
+        return None
+    item = value.get("id") or f"Q{value['numeric-id']}"
+    return item if is_item_id(item) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Accept an empty list as a mapping, since PHP writes empty mappings so."""
+    if value != [] and not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__}, not a mapping")
+    return value or {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiertree.errors import CategoryError
 
-from ..label_texts import visible
-from .client import Client, HttpAnswer, Incomplete, Unusable, check_parts, check_status, decoded
-from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, OTHER_WIKI, UNREADABLE_MOVE, Page, is_item_id
-from .titles import OtherSiteError, category_title, linked_title, normal_title, page_path
+from ..texts import OtherSiteError, category_title, linked_title, normal_title, page_path, visible
+from .client import Client, HttpAnswer, Incomplete, Unusable, check_size, check_status, decoded
+from .store import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, OTHER_WIKI, UNREADABLE_MOVE, Page, is_item_id
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
 SITE_NAME = " - Wikimedia Commons"
 _MOVES = "div.category-redirect-header a[href], div.redirectMsg a[href]"  # soft, and the second of two hard redirects
-_NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
+_NOT_SHOWN = (
+    "style, script, template, noscript, sup.reference, .sortkey, [hidden], "
+    '[style*="display:none" i], [style*="display: none" i]'
+)
+_BLOCKS = re.compile(
+    "^(address|blockquote|d[dlt]|div|figure|h[1-6]|hr|ol|p|pre|section|table|t[dhr]|ul)$"  # each on a line of its own
+)
 
 
 def ask_page(client: Client, titles: Sequence[str]) -> list[Page]:
@@ -38,7 +44,7 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
     from bs4 import BeautifulSoup
     from bs4.builder import ParserRejectedMarkup
 
-    check_parts(text.count("<"), MOST_TAGS)
+    check_size(text.count("<"), MOST_TAGS)
     if not _is_whole(text, is_there=is_there):
         raise Incomplete("a truncated page")
     try:
@@ -77,7 +83,7 @@ def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
         hidden.decompose()
     for header in infobox.find_all("th"):
         cell = header.find_next_sibling("td")
-        if cell is not None and _text(header).casefold() == "instance of":
+        if cell is not None and _shown_text(header.get_text()).casefold() == "instance of":
             entries = [entry for entry in cell.find_all("li") if entry.find("ul") is None] or [cell]
             values = [value for entry in entries for value in _entry(entry)]
             return tuple(dict.fromkeys(value for value in values if value[0]))
@@ -85,27 +91,32 @@ def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
 
 
 def _entry(entry: Tag) -> Iterator[tuple[str, str]]:
-    """The values of a list entry without the entries within it (``<li>`` is not always closed); ``<br>`` parts them."""
+    """The values of a list entry, one a line as a browser shows it, without the entries within it.
+
+    ``<li>`` is not always closed, so that the next entry may stand within this one.
+    """
+    from bs4 import NavigableString, Tag
+
     for nested_entry in entry.find_all("li"):
         nested_entry.extract()
-    parts: list[list[Any]] = [[]]
-    for piece in entry.contents:
-        if getattr(piece, "name", None) == "br":
-            parts.append([])
-        else:
-            parts[-1].append(piece)
-    for part in parts:
-        links = [link for piece in part if hasattr(piece, "select") for link in _links(piece)]
-        yield _text(*part), (_title(links[0]) or "") if links else ""
+    for block in entry.find_all(_BLOCKS):
+        block.insert_before(Tag(name="br"))
+        block.insert_after(Tag(name="br"))
+    texts, titles = [""], [""]
+    for node in entry.descendants:
+        if isinstance(node, Tag) and node.name == "br":
+            texts.append("")
+            titles.append("")
+        elif isinstance(node, Tag) and node.name == "a" and node.has_attr("href"):
+            titles[-1] = titles[-1] or _title(node) or ""
+        elif type(node) is NavigableString:  # a comment is of another type
+            texts[-1] += node
+    yield from zip(map(_shown_text, texts), titles, strict=True)
 
 
-def _links(piece: Tag) -> list[Tag]:
-    return [piece] if piece.name == "a" and piece.has_attr("href") else piece.select("a[href]")
-
-
-def _text(*pieces: Any) -> str:
+def _shown_text(text: str) -> str:
     """The visible text in one line."""
-    return " ".join(visible(" ".join("".join(piece.get_text() for piece in pieces).split())).split())
+    return " ".join(visible(" ".join(text.split())).split())
 
 
 def _title(link: Tag) -> str | None:

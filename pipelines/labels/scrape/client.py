@@ -14,23 +14,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, Any, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
 from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
-from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
+from ..settings import FASTEST, ScrapeSettings, is_loopback, origin_of
 from .store import Store
 
+if TYPE_CHECKING:
+    from requests import Session
+
 LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
+_TOO_SLOW = "an answer of more than {:.0f} s"
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
 LARGEST_BODY = 32 << 20
 SECONDS_FOR_A_BYTE = 30.0
 SECONDS_FOR_AN_ANSWER = 120.0
 LONGEST_BACKOFF = 300.0  # seconds
 LONGEST_SILENCE = 30.0  # seconds of waiting without a word
-JITTER = 0.25  # the back-off is lengthened at random by up to this share
+JITTER = 0.25  # the back-off is lengthened at random by up to this fraction
 SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
 MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
 MOST_REDIRECTS = 5
@@ -80,10 +86,15 @@ def retry_after(header: str | None, current_time: datetime) -> float | None:
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
+    date = _date(text)
+    return None if date is None else max(0.0, (date - current_time).total_seconds())
+
+
+def _date(header: str) -> datetime | None:
+    """The time that a header gives, if it can be read."""
     try:
-        date = parsedate_to_datetime(text)
-        aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
-        return max(0.0, (aware - current_time).total_seconds())
+        date = parsedate_to_datetime(header)
+        return date.astimezone(timezone.utc) if date.tzinfo else date.replace(tzinfo=timezone.utc)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
@@ -114,15 +125,15 @@ def decoded(answer: HttpAnswer) -> str:
         raise TryAgain("an answer that is not UTF-8") from None
 
 
-def check_parts(number: int, limit: int) -> None:
-    """Refuse an answer of so many parts that parsing it would need many times its size in memory."""
-    if number > limit:
-        raise Unusable(f"an answer of more than {limit} parts")
+def check_size(num_elements: int, limit: int) -> None:
+    """Refuse an answer of so many elements that parsing it would need many times its size in memory."""
+    if num_elements > limit:
+        raise Unusable(f"an answer of more than {limit} elements")
 
 
-def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: datetime) -> None:
+def check_error(document: Mapping[str, Any], answer: HttpAnswer, current_time: datetime) -> None:
     """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200."""
-    error = content.get("error")
+    error = document.get("error")
     if error is None:
         return
     code = str(error.get("code", "")) if isinstance(error, Mapping) else ""
@@ -133,8 +144,12 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: da
 
 
 def _requested_wait(answer: HttpAnswer, current_time: datetime) -> float | None:
-    """The seconds of Retry-After, if there are any; too many of them end the run."""
-    seconds = retry_after(answer.headers.get("retry-after"), current_time)
+    """The seconds of Retry-After, if there are any; too many of them end the run.
+
+    A date is meant by the server's clock, which the answer tells.
+    """
+    server_time = _date(answer.headers.get("date", ""))
+    seconds = retry_after(answer.headers.get("retry-after"), server_time or current_time)
     if seconds is not None and seconds > LONGEST_RETRY_AFTER:
         expected = f"at most {LONGEST_RETRY_AFTER:.0f} s"
         remedy = "run the command again after that time; it continues where it stopped"
@@ -158,48 +173,76 @@ class Transport:
     """One connection after another to the origins that the settings name."""
 
     def __init__(self, settings: ScrapeSettings) -> None:
+        self._origins, self._user_agent = settings.origins, user_agent(settings.contact)
+        self._session = self._new_session()
+
+    def _new_session(self) -> Session:
         import requests
 
-        self._origins, self._session = settings.origins, requests.Session()
-        self._session.trust_env = False  # no .netrc; proxies are looked up below, for the outer hosts alone
-        self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
+        session = requests.Session()
+        session.trust_env = False  # no .netrc; proxies are looked up below, for the outer hosts alone
+        session.headers.update({"User-Agent": self._user_agent, "Accept-Encoding": "gzip"})
+        return session
 
     def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """Send one request, without following redirects."""
-        from requests import RequestException
-        from urllib3.exceptions import HTTPError
-
+        """Send one request, without following redirects; wait for all of the answer for so long and no longer."""
         if origin_of(url) not in self._origins:
             problem = f"{hide_credentials(url)[:200]!r} was to be asked"
             raise ScrapeError(problem, expected=f"one of {', '.join(sorted(self._origins))}")
+        answers = SimpleQueue[HttpAnswer | TryAgain | Refused]()
+        arguments = (self._session, url, parameters, answers)
+        Thread(target=_receive_into, args=arguments, daemon=True).start()  # headers that drip cannot be interrupted
         try:
-            return self._receive(url, parameters)
-        except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
-            raise _trouble(error) from None
+            answer = answers.get(timeout=SECONDS_FOR_AN_ANSWER)
+        except Empty:
+            self._session = self._new_session()
+            raise TryAgain(_TOO_SLOW.format(SECONDS_FOR_AN_ANSWER)) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    def _receive(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
-        from requests.utils import get_environ_proxies
 
-        end = time.monotonic() + SECONDS_FOR_AN_ANSWER
-        with self._session.get(
-            url,
-            params=parameters,
-            stream=True,
-            allow_redirects=False,
-            timeout=SECONDS_FOR_A_BYTE,
-            proxies=None if is_loopback(url) else get_environ_proxies(url),
-        ) as response:
-            coding = response.headers.get("content-encoding", "identity").strip().lower()
-            if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
-                raise TryAgain(f"an answer compressed by {coding[:60]}, which was not requested")
-            body = bytearray()
-            while piece := response.raw.read1(1 << 16, decode_content=True):
-                body += piece
-                if len(body) > LARGEST_BODY:
-                    raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
-                if time.monotonic() > end:
-                    raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
-            return HttpAnswer(response.status_code, response.headers, bytes(body))
+def _receive_into(
+    session: Session,
+    url: str,
+    parameters: Mapping[str, str] | None,
+    answers: SimpleQueue[HttpAnswer | TryAgain | Refused],
+) -> None:
+    """Put the answer, or the error, into a queue."""
+    from requests import RequestException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        answers.put(_receive(session, url, parameters))
+    except (TryAgain, Refused) as error:
+        answers.put(error)
+    except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
+        answers.put(_trouble(error))
+
+
+def _receive(session: Session, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+    from requests.utils import get_environ_proxies
+
+    end = time.monotonic() + SECONDS_FOR_AN_ANSWER
+    with session.get(
+        url,
+        params=parameters,
+        stream=True,
+        allow_redirects=False,
+        timeout=SECONDS_FOR_A_BYTE,
+        proxies=None if is_loopback(url) else get_environ_proxies(url),
+    ) as response:
+        coding = response.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
+            raise TryAgain(f"an answer compressed by {coding[:60]}, which was not requested")
+        body = bytearray()
+        while chunk := response.raw.read1(1 << 16, decode_content=True):
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
+            if time.monotonic() > end:
+                raise TryAgain(_TOO_SLOW.format(SECONDS_FOR_AN_ANSWER))
+        return HttpAnswer(response.status_code, response.headers, bytes(body))
 
 
 def _trouble(error: Exception) -> TryAgain:
@@ -331,11 +374,11 @@ class Client:
 
 
 def _unreachable(url: str, reason: str) -> ScrapeError:
-    remedy = "run the command again once there is one, or read a dump with --dump"
+    remedy = "run the command again once there is one"
     return ScrapeError(f"no connection to {origin_of(url)} ({reason})", expected="one, or HTTPS_PROXY", remedy=remedy)
 
 
-def wait_before_retry(backoff: float, attempt: int, server_delay: float | None, share: float) -> float:
+def wait_before_retry(backoff: float, attempt: int, server_delay: float | None, jitter: float) -> float:
     """Seconds to wait after failed attempt 0, 1, …: never less than the server asked, and ever longer."""
-    growing = min(LONGEST_BACKOFF, backoff * 2.0 ** min(attempt, 60)) * (1.0 + JITTER * share)
+    growing = min(LONGEST_BACKOFF, backoff * 2.0 ** min(attempt, 60)) * (1.0 + JITTER * jitter)
     return max(growing, server_delay or 0.0)

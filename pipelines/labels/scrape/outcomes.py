@@ -14,9 +14,10 @@ from hiertree.io.files import AnyPath
 from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import write_table
 
-from ..label_texts import is_wikimedia_page
-from ..landmarks import NO_ORIGIN, ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
-from .facts import (
+from ..landmarks import NO_ORIGIN, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
+from ..settings import ColumnNames
+from ..texts import is_wikimedia_page
+from .store import (
     FOUND,
     MISSING,
     MISSING_CLASS,
@@ -25,11 +26,13 @@ from .facts import (
     PLURALS,
     REDIRECT_LOOP,
     Item,
+    Known,
+    LandmarkRow,
     Page,
     Stage,
+    Store,
     is_item_id,
 )
-from .store import Known, LandmarkRow, Store
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
@@ -96,14 +99,14 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
         return outcome.because(f"malformed category: {landmark.reason}")
     if is_item_id(landmark.key):
         return _follow_item(store, outcome, landmark.key)
-    keys, way = [landmark.key], list[str]()
+    keys, titles = [landmark.key], list[str]()
     while len(keys) <= MOST_MOVES + 1:
         record = store.known("page", keys[-1])
         if record is None:
             return _unanswered(store, outcome, "page", keys[-1])
         page: Page = record.fact
-        way += [*page.redirects, *([page.target] if page.target else [])]
-        redirects = json.dumps(way, ensure_ascii=False) if way else ""
+        titles += [*page.redirects, *([page.target] if page.target else [])]
+        redirects = json.dumps(titles, ensure_ascii=False) if titles else ""
         outcome = outcome.sourced(record, item=page.item or "", redirects=redirects)
         if page.target is None:
             return _follow_page(store, outcome, page)

@@ -1,4 +1,4 @@
-"""Scrape the types of landmarks into a store: ask stage by stage for what it lacks, or read a dump.
+"""Scrape the types of landmarks into a store: ask stage by stage for what it lacks.
 
 Each answer is stored at once. What failed is asked again on request.
 """
@@ -13,26 +13,23 @@ from typing import IO, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
-from hiertree.io.files import AnyPath, write_json
-from hiertree.io.locks import locked_file
+from hiertree.io.files import AnyPath, locked_file
 from hiertree.io.progress import show_progress
-from hiertree.io.provenance import check_outputs, read_record, sha256
+from hiertree.io.provenance import check_outputs
 
-from ..landmarks import GLDV2_COLUMNS, LANDMARKS, ColumnNames, label_items, read_kept, read_listed
+from ..landmarks import GLDV2_COLUMNS, label_items, read_kept, read_listed
+from ..settings import ColumnNames, ScrapeSettings
+from ..texts import landmark_key
 from . import action_api, category_page
 from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
-from .dump import DumpReading, dump_file, read_dump
-from .facts import PLURALS, Fact, SourceName, Stage, is_item_id
-from .outcomes import Tally, describe_outcomes, tally, write_instances
-from .settings import ScrapeSettings
-from .store import LandmarkRow, Store
-from .titles import landmark_key
+from .outcomes import Tally, tally, write_instances
+from .store import PLURALS, Fact, LandmarkRow, SourceName, Stage, Store, is_item_id
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
 Answer: TypeAlias = Sequence[Fact] | Unanswered | Refused  # the facts about keys asked together, or why there are none
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
-STORE, DUMP_READ = "store.sqlite", "dump.json"
+STORE = "store.sqlite"
 _DAY = 86_400
 
 
@@ -68,7 +65,8 @@ def ask_missing(store: Store, client: Client, *, cutoff: int = 0) -> Counter[str
         statuses: Counter[str] = Counter()
         with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
             for batch, answer in _ask_all(stage_sources[stage].ask, keys, stage_sources[stage].batch):
-                timestamp, reason = int(client.clock.now().timestamp()), ""
+                # a clock that is put back meanwhile must not make an answer older than what is asked again
+                timestamp, reason = max(int(client.clock.now().timestamp()), cutoff), ""
                 if isinstance(answer, Exception):
                     reason, answers = str(answer), Counter(failed=len(batch))
                     store.fail(stage, batch, reason=reason, time=timestamp)
@@ -167,23 +165,6 @@ def scrape(
         return _finished(database, table)
 
 
-def scrape_dump(
-    landmarks: AnyPath,
-    *,
-    store: AnyPath,
-    settings: ScrapeSettings,
-    columns: ColumnNames = GLDV2_COLUMNS,
-    table: AnyPath | None = None,
-) -> tuple[Tally, DumpReading]:
-    """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
-    check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
-    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump or "")
-    with Store(store) as database, locked_file(store):
-        subjects.add_to(database)
-        reading = read_dump(file, database, processes=settings.processes)
-        return _finished(database, table), reading
-
-
 class Subjects(NamedTuple):
     """What is asked about."""
 
@@ -218,19 +199,3 @@ def _finished(store: Store, table: AnyPath | None) -> Tally:
     if table is not None:
         write_instances(store, table)
     return tally(store)
-
-
-def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames, folder: Path) -> str | None:
-    """Read the dump into the folder's store, unless it was read for the same landmarks; a report, or None.
-
-    A dump of a hundred gigabytes is known by its name, size and time, not by its hash.
-    """
-    dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
-    landmark_table = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
-    size, modified = dump.stat().st_size, dump.stat().st_mtime_ns
-    record = {"dump": dump.name, "bytes": size, "modified": modified, "landmarks": sha256(landmark_table)}
-    if (folder / STORE).exists() and read_record(note) == record:  # where it cannot be read, the dump is read again
-        return None
-    tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
-    write_json(note, record)
-    return f"{reading}\n{describe_outcomes(tally)}"

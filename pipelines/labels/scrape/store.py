@@ -1,4 +1,4 @@
-"""The store: an SQLite file of the landmarks asked for, the answers, and what is still to be asked.
+"""The store: an SQLite file of the landmarks asked for, the facts that were answered, and what is still to be asked.
 
 Every batch of answers is one transaction in a write-ahead log, so that a process killed at any moment loses the
 request in flight and nothing else. ``schema.sql`` describes the tables.
@@ -6,19 +6,34 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from hiertree.errors import ScrapeError
 from hiertree.io.files import AnyPath
 
 from ...settings import first_complaint
-from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
+
+Stage: TypeAlias = Literal["page", "move", "item", "class", "label"]
+PLURALS: dict[Stage, str] = {"page": "pages", "move": "moves", "item": "items", "class": "classes", "label": "labels"}
+STAGES: tuple[Stage, ...] = tuple(PLURALS)
+SourceName: TypeAlias = Literal["api", "html"]
+MOST_MOVES = 5  # soft redirects followed from one category to the next
+MOST_STEPS_UP = 5  # of "subclass of", from the classes of landmarks
+
+FOUND, MISSING = "found", "missing"
+MOVED, UNREADABLE_MOVE, OTHER_WIKI = "moved", "unreadable move", "redirect to another wiki"
+NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
+NO_INFOBOX, NO_INSTANCE, MISSING_CLASS = "no infobox", "no instance of", "missing class"
+Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because of an answer
+_ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
 _SQLITE = b"SQLite format 3\0"
@@ -39,6 +54,93 @@ _MISSING = """
     WHERE stage = 'page' AND json_valid(answer)
     AND json_extract(answer, '$.status') = :moved AND json_extract(answer, '$.target') IS NULL
     EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of Commons."""
+
+    key: str  # its title as asked
+    status: str  # ``found`` if it has an item or readable labels, or why not
+    item: str | None = None
+    # the titles that Commons went through by itself (hard redirects), the last one included
+    redirects: tuple[str, ...] = ()
+    target: str | None = None  # of a soft redirect, the title to ask next
+    # where the page itself was read: the labels, each with the page that it links to or ""
+    read: tuple[tuple[str, str], ...] | None = None
+    stage: ClassVar[Stage] = "page"
+
+    @property
+    def leads(self) -> Leads:
+        """The page that it has moved to, or its item."""
+        target: Leads = (("page", self.target),) if self.target else ()
+        return target + ((("item", self.item),) if self.item else ())
+
+
+@dataclass(frozen=True)
+class Item:
+    """A Wikidata item."""
+
+    key: str  # its id as asked
+    status: str  # ``found`` or ``missing``
+    redirect: str | None = None  # the id under which it now stands, if another
+    is_category: bool = False  # whether it is an instance of "Wikimedia category"; its own instances are then left out
+    topic: str | None = None  # of such a category, the item that is its main topic (P301)
+    instances: tuple[str, ...] = ()  # what it is an instance of (P31): ids, best rank only
+    revision: int | None = None  # number of the revision read
+    modified: str | None = None
+    stage: ClassVar[Stage] = "item"
+
+    @property
+    def leads(self) -> Leads:
+        """Its main topic, or its classes."""
+        return (("item", self.topic),) if self.topic else tuple(("class", value) for value in self.instances)
+
+
+@dataclass(frozen=True)
+class Label:
+    """The label of an item and its language; None if no fallback language has one."""
+
+    key: str
+    text: str | None
+    language: str | None
+    missing: bool = False  # whether Wikidata has no such item
+    stage: ClassVar[Stage] = "label"
+    leads: ClassVar[Leads] = ()
+
+    @property
+    def status(self) -> str:
+        """The language, for counts."""
+        return MISSING if self.missing else self.language or "no label"
+
+
+@dataclass(frozen=True)
+class Superclasses:
+    """What a class is a subclass of (P279): ids, best rank only."""
+
+    key: str
+    parents: tuple[str, ...]
+    missing: bool = False  # whether Wikidata has no such item, so that the chain ends here
+    stage: ClassVar[Stage] = "class"
+
+    @property
+    def leads(self) -> Leads:
+        """The classes above it."""
+        return tuple(("class", parent) for parent in self.parents)
+
+    @property
+    def status(self) -> str:
+        """Whether there are any, for counts."""
+        return MISSING if self.missing else FOUND if self.parents else "no subclass of"
+
+
+Fact: TypeAlias = Page | Item | Superclasses | Label
+JSON: dict[Stage, TypeAdapter[Fact]] = {kind.stage: TypeAdapter(kind) for kind in (Page, Item, Superclasses, Label)}
+
+
+def is_item_id(text: str) -> bool:
+    """Whether a text is the id of an item."""
+    return _ITEM.fullmatch(text) is not None
 
 
 def is_store(path: AnyPath) -> bool:
@@ -73,7 +175,8 @@ class Store:
     def __init__(self, path: AnyPath, *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and (not self.path.is_file() or not self.path.stat().st_size):
-            raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
+            problem = f"{'an empty' if self.path.is_file() else 'no such'} file: {self.path}"
+            raise ScrapeError(problem, expected="an existing store", remedy="make one with 'labels scrape'")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)

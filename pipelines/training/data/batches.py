@@ -29,10 +29,10 @@ Batch = TypeVar("Batch")
 
 
 class BatchKey(NamedTuple):
-    """What a batch, or one process's part of it, depends on besides the recipe."""
+    """What a batch, or one process's rows of it, depends on besides the recipe."""
 
     epoch: int  # from 0
-    number: int  # of the batch in its epoch, from 0
+    batch: int  # of the epoch, from 0
     indices: list[int]  # of the images in the data set
     first: int = 0  # position of the first of these indices in the whole batch; above 0 in all processes but the first
 
@@ -47,8 +47,8 @@ class ImageBatch(NamedTuple):
 class EpochKeys:
     """The keys of one epoch's batches; a data loader iterates over them once per epoch."""
 
-    def __init__(self, sampler: PlannedBatches | DistributedBatches, *, part: int = 0) -> None:
-        self.sampler, self.part = sampler, part
+    def __init__(self, sampler: PlannedBatches | DistributedBatches, *, rank: int = 0) -> None:
+        self.sampler, self.rank = sampler, rank
         self.epoch = self.first = 0
 
     def start(self, epoch: int, *, first: int = 0) -> None:
@@ -57,8 +57,8 @@ class EpochKeys:
         self.sampler.load_state_dict({"epoch": epoch, "batch": first})
 
     def __iter__(self) -> Iterator[BatchKey]:
-        for number, indices in enumerate(self.sampler, start=self.first):
-            yield BatchKey(self.epoch, number, indices, first=self.part * len(indices))
+        for batch, indices in enumerate(self.sampler, start=self.first):
+            yield BatchKey(self.epoch, batch, indices, first=self.rank * len(indices))
 
     def __len__(self) -> int:
         return len(self.sampler) - self.first
@@ -136,7 +136,7 @@ def _without_signals() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
     finally:

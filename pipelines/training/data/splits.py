@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hiertree.arrays import to_numpy
-from hiertree.datasets import ImageDataset
+from hiertree.datasets import ImageDataset, place_above
+from hiertree.datasets.archives import TarImages
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import (
     FileImages,
@@ -19,7 +20,6 @@ from hiertree.datasets.readers.images import (
     map_sources,
     reading,
 )
-from hiertree.datasets.readers.tar_images import TarImages
 from hiertree.errors import (
     HiertreeError,
     ImageError,
@@ -51,10 +51,12 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     if skip and recipe.data.takes("on_bad_image"):
         arguments["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     try:
-        with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
+        with reading(max_pixels=recipe.images.max_pixels, view_size=recipe.images.largest_view):
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
+            if recipe.data.above is not None:
+                dataset = place_above(dataset, recipe.data.above)
             readable_dataset = dataset.drop_unreadable_images() if skip else dataset
-            further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
+            further_lists = tuple(test.drop_absent_classes() for test in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
@@ -87,7 +89,7 @@ def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | N
         return train, None
     if settings.classes is None:
         return train, _measurable(load_split(recipe, str(settings.split)))
-    train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
+    train, validation = hold_out_classes(train, fraction=settings.classes, seed=recipe.seed)
     return train, _measurable(validation)
 
 
@@ -119,20 +121,20 @@ def _files(images: ImageSource) -> NDArray[np.object_]:
     return np.array([os.path.normpath(f"{folder}/{name}") for name in names], dtype=object)
 
 
-def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
-    """Divide a data set into classes to learn and classes held out, each part with a tree of its own."""
+def hold_out_classes(dataset: ImageDataset, *, fraction: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
+    """Divide a data set into classes to learn and classes held out, each with a tree of its own."""
     classes, of_image = np.unique(dataset.paths[:, -1], return_inverse=True)
-    num_held_out = round(share * len(classes))
+    num_held_out = round(fraction * len(classes))
     if not 2 <= num_held_out <= len(classes) - 2:
         raise RecipeError(
-            f"validation.classes={share} of {len(classes)} training classes, which holds out {num_held_out}",
+            f"validation.classes={fraction} of {len(classes)} training classes, which holds out {num_held_out}",
             expected="at least two classes held out, and two left to learn",
-            remedy="change the share, or name a split of the data set by validation.split",
+            remedy="change the fraction, or name a split of the data set by validation.split",
         )
     validation_classes = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:num_held_out]
     is_held = np.isin(of_image.reshape(-1), validation_classes)
-    parts = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
-    train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in parts)
+    selections = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
+    train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in selections)
     return train, replace(held_out, left_out=())
 
 
@@ -205,7 +207,7 @@ def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
         )
     images = ItemImages(dataset)
     images[0]  # an image that is none is refused now, not in the first step of training
-    labeling = label_paths(list(labels.T), level_names=None, where=lambda row: f"item {row}")
+    labeling = label_paths(list(labels.T), None, lambda row: f"item {row}")
     return ImageDataset(name=name, split=split, images=images, **labeling._asdict())
 
 
@@ -235,9 +237,9 @@ def _targets(items: Any) -> NDArray[Any]:
         if all(table[row].tolist() == _labels(items[row]) for row in rows):
             return table
     rows = track(range(len(items)), description="reading the labels of the data set")
-    table = [_labels(items[row]) for row in rows]
-    array = np.array(table)  # refuses rows of several lengths
-    return array if array.dtype.kind in "biuf" else np.array(table, dtype=object)  # texts beside numbers
+    label_rows = [_labels(items[row]) for row in rows]
+    array = np.array(label_rows)  # refuses rows of several lengths
+    return array if array.dtype.kind in "biuf" else np.array(label_rows, dtype=object)  # texts beside numbers
 
 
 def _transforms_targets(items: Any) -> bool:

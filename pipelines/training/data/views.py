@@ -1,13 +1,19 @@
-"""The views of images for training and evaluation: a square of pixels, augmented or plain."""
+"""The views of images for training and evaluation: a square of pixels, augmented or plain; and decoded images in files.
+
+The files are memory-mapped, so that workers and runs share them.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,14 +27,18 @@ from torch.nn.functional import affine_grid, grid_sample
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import InterpolationMode, functional
 
-from hiertree.datasets.readers.images import eight_bit, reading
-from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.datasets.readers.images import eight_bit, reading, stamp_of
+from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
+from hiertree.io import files
+from hiertree.io.files import locked_folder
+from hiertree.io.progress import show_progress
+from hiertree.io.provenance import digest
+from hiertree.io.reading import read_array
 
 from ..distributed.processes import seed_torch
 from ..recipe.components import Component
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation, PhotoAugmentation
 from .batches import BatchKey, ImageBatch
-from .pixel_cache import PixelCache
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,17 +46,19 @@ if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
 
 Picture = TypeVar("Picture", "Image", Tensor)
-NUMBERS = 5  # per image; no augmentation needs more
+Decode = Callable[[int], Tensor]  # index of an image → (C, S, S) uint8
+_ROWS_PER_FILE = 256  # an interrupted call loses at most this many decoded images
+DRAWS = 5  # per image; no augmentation needs more
 
 
-def batch_numbers(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[np.float32]:
+def batch_draws(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[np.float32]:
     """Draw (count, 5) uniform numbers in [0, 1) that depend on the arguments alone, so no process has a state."""
-    return np.random.default_rng([seed, epoch, batch]).random((count, NUMBERS), dtype=np.float32)
+    return np.random.default_rng([seed, epoch, batch]).random((count, DRAWS), dtype=np.float32)
 
 
-def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAugmentation) -> Tensor:
+def move_glyphs(images: Tensor, draws: NDArray[np.float32], settings: GlyphAugmentation) -> Tensor:
     """Rotate, scale, shear and shift every image of a batch a little."""
-    angle, scale, shear, right, down = torch.from_numpy(2 * numbers - 1).unbind(1)
+    angle, scale, shear, right, down = torch.from_numpy(2 * draws - 1).unbind(1)
     angle = angle * math.radians(settings.degrees)
     scale = 1 + scale * settings.scale
     cosine, sine, shear = torch.cos(angle) / scale, torch.sin(angle) / scale, shear * settings.shear
@@ -59,31 +71,29 @@ def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAug
     return pixels.round().to(torch.uint8)
 
 
-def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugmentation, *, size: int) -> Tensor:
+def crop_photo(image: Tensor, draws: NDArray[np.float32], settings: PhotoAugmentation, *, size: int) -> Tensor:
     """Crop a random part of one image, resize it to a square and perhaps mirror it."""
     height, width = image.shape[-2:]
-    area = height * width * (settings.smallest_area + numbers[0] * (1 - settings.smallest_area))
-    aspect = settings.widest_aspect ** (2 * numbers[1] - 1)
+    area = height * width * (settings.smallest_area + draws[0] * (1 - settings.smallest_area))
+    aspect = settings.widest_aspect ** (2 * draws[1] - 1)
     crop_height = max(1, min(height, round(math.sqrt(area / aspect))))
     crop_width = max(1, min(width, round(math.sqrt(area * aspect))))
-    top, left = int(numbers[2] * (height - crop_height + 1)), int(numbers[3] * (width - crop_width + 1))
-    part: Tensor = functional.resized_crop(image, top, left, crop_height, crop_width, [size, size], antialias=True)
-    if settings.flip and numbers[4] < 0.5:
-        part = functional.horizontal_flip(part)
-    return part
+    top, left = int(draws[2] * (height - crop_height + 1)), int(draws[3] * (width - crop_width + 1))
+    crop: Tensor = functional.resized_crop(image, top, left, crop_height, crop_width, [size, size], antialias=True)
+    return functional.horizontal_flip(crop) if settings.flip and draws[4] < 0.5 else crop
 
 
 class SeededTransforms:
-    """Transforms, one after the other, whose randomness depends on the numbers that each image is given."""
+    """Transforms, one after the other, whose randomness depends on the seeds that each image is given."""
 
     def __init__(self, components: Sequence[Component], *, size: int) -> None:
         self._transforms = [component.build() for component in components]
         self._size = size
 
-    def __call__(self, image: Tensor, *numbers: int) -> Tensor:
+    def __call__(self, image: Tensor, *seeds: int) -> Tensor:
         """(C, H, W) uint8 → (C, S, S) uint8."""
         output: Any = image
-        with _drawing_from(*numbers):
+        with _drawing_from(*seeds):
             for transform in self._transforms:
                 output = transform(output)
         try:
@@ -116,13 +126,13 @@ def _unusable(result: str, expected: str = "an image", *, remedy: str | None = N
 
 
 @contextmanager
-def _drawing_from(*numbers: int) -> Iterator[None]:
+def _drawing_from(*seeds: int) -> Iterator[None]:
     """A block in which torch, numpy and Python draw from the given seeds; their states are restored afterwards."""
     of_python, of_numpy = random.getstate(), mtrand.get_bit_generator()
-    seed = np.random.SeedSequence(numbers)
+    seed = np.random.SeedSequence(seeds)
     with torch.random.fork_rng(devices=[]):
         try:
-            seed_torch(*numbers)
+            seed_torch(*seeds)
             random.seed(int(seed.generate_state(1)[0]))
             mtrand.set_bit_generator(np.random.MT19937(seed))
             yield
@@ -168,18 +178,20 @@ class ImageViews(Dataset[ImageBatch]):
         augmentation, size = self.augmentation, self.settings.size
         if self._transforms is not None:
             views = [
-                self._transforms(self._decode(row), self.seed, key.epoch, key.number, place)
-                for place, row in enumerate(key.indices, start=key.first)
+                self._transforms(self._decode(row), self.seed, key.epoch, key.batch, rank)
+                for rank, row in enumerate(key.indices, start=key.first)
             ]
             return torch.stack(views)
         if not isinstance(augmentation, (GlyphAugmentation, PhotoAugmentation)):
             return self._plain_batch(key.indices)
         until = key.first + len(key.indices)
-        numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
+        draws = batch_draws(until, seed=self.seed, epoch=key.epoch, batch=key.batch)[key.first :]
         if isinstance(augmentation, GlyphAugmentation):
-            return move_glyphs(self._plain_batch(key.indices), numbers, augmentation)
-        rows = zip(key.indices, numbers, strict=True)
-        return torch.stack([crop_photo(self._decode(row), draws, augmentation, size=size) for row, draws in rows])
+            return move_glyphs(self._plain_batch(key.indices), draws, augmentation)
+        rows = zip(key.indices, draws, strict=True)
+        return torch.stack(
+            [crop_photo(self._decode(row), row_draws, augmentation, size=size) for row, row_draws in rows]
+        )
 
     def _checked_transforms(self) -> SeededTransforms | None:
         """The transforms that the augmentation names, if it does, tried on the first image."""
@@ -203,7 +215,7 @@ class ImageViews(Dataset[ImageBatch]):
         return _pixels(self._image(index), self.settings)
 
     def _image(self, index: int) -> Image:
-        with reading(max_pixels=self.settings.max_pixels, side=self.settings.largest_view):
+        with reading(max_pixels=self.settings.max_pixels, view_size=self.settings.largest_view):
             image = eight_bit(self.images[index], name=self.images.name(index))
             if self.settings.exif_orientation:
                 ImageOps.exif_transpose(image, in_place=True)
@@ -229,25 +241,83 @@ def plain_view(image: Image, settings: ImageSettings, *, size: int | None = None
     Pillow resizes, as in the transforms of torchvision, timm and open_clip: torch's tensors differ in some pixels. At
     another ``size`` than that of the settings, everything else is scaled with it.
     """
-    side, view = size or settings.size, image.convert(settings.mode)
-    sides = [round(length * side / settings.size) for length in settings.resized_sides] or [side, side]
+    size, view = size or settings.size, image.convert(settings.mode)
+    lengths = [round(length * size / settings.size) for length in settings.resized_sides] or [size, size]
     if settings.border is None:
-        view = _resized(view, sides, settings)
+        view = _resized(view, lengths, settings)
     else:
-        ratio = max(view.size) / sides[0]
+        ratio = max(view.size) / lengths[0]
         view = _resized(view, [max(1, round(edge / ratio)) for edge in (view.height, view.width)], settings)
-        right, down = (max(0, side - edge) for edge in view.size)
+        right, down = (max(0, size - edge) for edge in view.size)
         margins = [right // 2, down // 2, (right + 1) // 2, (down + 1) // 2]
         view = functional.pad(view, margins, fill=settings.border)
-    return _pixels(functional.center_crop(view, [side, side]), settings)
+    return _pixels(functional.center_crop(view, [size, size]), settings)
 
 
-def _resized(image: Picture, sides: list[int], settings: ImageSettings) -> Picture:
+def _resized(image: Picture, lengths: list[int], settings: ImageSettings) -> Picture:
     """An image, or a batch of tensors, with these height and width, or this shorter side."""
-    return cast(Picture, functional.resize(image, sides, InterpolationMode(settings.interpolation), antialias=True))
+    return cast(Picture, functional.resize(image, lengths, InterpolationMode(settings.interpolation), antialias=True))
 
 
 def _pixels(image: Image, settings: ImageSettings) -> Tensor:
     """The (C, H, W) uint8 tensor of a decoded image of 8 bits, gray or RGB."""
     array = np.array(image.convert(settings.mode))
     return torch.from_numpy(array).reshape(*array.shape[:2], settings.channels).permute(2, 0, 1).contiguous()
+
+
+class PixelCache:
+    """Every image of a data set as a square, (C, S, S) uint8, in files of 256 images each.
+
+    A file is named by its images and the view: those of an image that has changed are decoded again. Splits and runs
+    share a folder: one process decodes and the others wait. An interrupted call resumes.
+    """
+
+    def __init__(
+        self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, shape: tuple[int, int, int]
+    ) -> None:
+        starts = range(0, len(images), _ROWS_PER_FILE)
+        row_blocks = [range(start, min(start + _ROWS_PER_FILE, len(images))) for start in starts]
+        self._files = [f"{folder}/{digest(_identity(images, rows, view))[:32]}.npy" for rows in row_blocks]
+        with locked_folder(folder, seconds=math.inf):
+            pairs = zip(self._files, row_blocks, strict=True)
+            missing = {file: rows for file, rows in pairs if not Path(file).is_file()}
+            if missing:
+                _require_room(folder, sum(map(len, missing.values())), bytes_each=int(np.prod(shape)))
+                _decode(missing, decode)
+
+    def __getitem__(self, indices: Sequence[int]) -> Tensor:
+        origins = (divmod(index, _ROWS_PER_FILE) for index in indices)
+        return torch.from_numpy(np.stack([_mapped(self._files[file])[row] for file, row in origins]))
+
+
+def _identity(images: ImageSource, rows: range, view: Any) -> Iterator[str]:
+    yield json.dumps(view)
+    for row in rows:
+        yield f"{images.name(row)}\0{stamp_of(images, row)}\0"
+
+
+def _decode(missing: dict[str, range], decode: Decode) -> None:
+    progress = show_progress(description="decoding images", total=sum(map(len, missing.values())))
+    with ThreadPoolExecutor() as threads, progress as advance:
+        for file, rows in missing.items():
+            squares = np.stack([square.numpy() for square in threads.map(decode, rows)])
+            with files.replacing(file) as temporary:
+                np.save(temporary, squares)
+            advance(len(rows))
+
+
+@lru_cache(maxsize=256)  # each holds a file open
+def _mapped(file: str) -> NDArray[np.uint8]:
+    remedy = "remove it to have its images decoded again"
+    return read_array(file, expected="decoded images", remedy=remedy, kind=CheckpointError, mapped=True)
+
+
+def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:
+    """Check for disk space before hours of decoding."""
+    required_bytes, free_bytes = count * bytes_each, shutil.disk_usage(folder).free
+    if required_bytes > free_bytes:
+        raise MissingResourceError(
+            f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
+            expected=f"that much disk space; {free_bytes / 2**30:.1f} GiB are free",
+            remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
+        )

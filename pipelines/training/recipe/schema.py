@@ -24,6 +24,7 @@ from .settings import (
     SAMPLER,
     SCHEDULE,
     AnySchedule,
+    DataSection,
     EvaluationSettings,
     GlyphAugmentation,
     ImageSettings,
@@ -51,7 +52,7 @@ class Recipe(Section):
     """what tables call it; a file's own name unless given"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """the only source of randomness"""
-    data: SerializeAsAny[Annotated[Component, BeforeValidator(DATA.validate)]]
+    data: SerializeAsAny[Annotated[DataSection, BeforeValidator(DATA.validate)]]
     """`name` of a data set and the options of its loader"""
     images: ImageSettings = ImageSettings()
     """how images become tensors"""

@@ -29,10 +29,21 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 _METRICS: Any = Conventions.__dataclass_fields__["metrics"]
+
+
+class DataSection(Component):
+    """A data set, and perhaps another tree over its finest classes."""
+
+    above: str | None = None
+    """levels above the finest classes: a table whose last column is the class, or a ready tree, such as
+    `order-family` of `cub`"""
+
+
 DATA = ComponentKind(
     loaders,
     {"split"},
     required={"split"},
+    base=DataSection,
     guarded={"huggingface"},  # which may download
     renamed={"split_column": "split"},
 )

@@ -96,13 +96,13 @@ def test_a_photo_is_reduced_while_it_is_decoded_only_if_it_is_very_large(tmp_pat
         Image.fromarray(np.ascontiguousarray(ramp)).save(tmp_path / name)
         source = FileImages(tmp_path, [name])
         assert source[0].size == (6000, 3000)
-        with reading(side=100):
+        with reading(view_size=100):
             small = source[0]
         assert 400 <= min(small.size) <= 800
         full_image = np.asarray(source[0].resize((64, 32), Image.Resampling.BOX), dtype=float)
         assert np.abs(np.asarray(small.resize((64, 32), Image.Resampling.BOX), dtype=float) - full_image).max() <= 2
     Image.new("L", (LARGE >> 12, 1 << 12)).save(tmp_path / "b.png")
-    with reading(side=10):
+    with reading(view_size=10):
         assert FileImages(tmp_path, ["b.png"])[0].size == (4096, 4096)
 
 
@@ -118,7 +118,7 @@ def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit
         source[1]
     with reading(max_pixels=400):
         assert source[1].size == (20, 20)
-    with reading(max_pixels=1 << 28, side=100):
+    with reading(max_pixels=1 << 28, view_size=100):
         assert source[0].size == (407, 407)
 
 

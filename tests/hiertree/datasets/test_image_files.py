@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from hiertree import datasets
-from hiertree.datasets.readers.file_names import image_files
-from hiertree.datasets.readers.images import FORMATS, decode, readable_formats
+from hiertree.datasets.readers.images import FORMATS, decode, image_files, readable_formats
 from hiertree.errors import ImageError
 
 PICTURE = Image.fromarray(np.arange(8 * 12 * 3, dtype=np.uint8).reshape(8, 12, 3))

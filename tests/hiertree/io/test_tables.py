@@ -46,7 +46,7 @@ def test_a_packed_table_is_read_as_the_plain_one(tmp_path):
         (gzip.compress(b"id,name\n1,a\n" * 999)[:-9], "gzip"),
         (gzip.compress(b"id,name\n1,a\n")[:-8] + bytes(8), "gzip"),
         (gzip.compress(b"id,name\n1,\xff\n"), "line 1: bytes that are not UTF-8"),
-        (gzip.compress(b"id,name\n" + bytes(1 << 27)), "a line of 67,108,864 characters or more"),
+        (gzip.compress(b"id,name\n" + bytes(1 << 27)), "130,491 bytes unpack to more than"),
     ],
     ids=["plain", "cut", "checksum", "encoding", "one line"],
 )

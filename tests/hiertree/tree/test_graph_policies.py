@@ -55,7 +55,8 @@ def test_reversed_edges_are_recognized_and_read_when_the_direction_is_said():
 @pytest.mark.parametrize("policies", [{}, {"multiple_parents": "first", "forest": "join"}])
 def test_reversed_edges_of_several_parents_are_recognized_under_every_policy(roots, policies):
     is_a = [*roots, ("cat", "feline"), ("pet", "animal"), ("feline", "mammal"), ("mammal", "animal")]
-    with pytest.raises(NotATreeError, match=r"leaves: 1: the edges seem to lead from child to parent\); pass direction="):
+    reversal = r"leaves: 1: the edges seem to lead from child to parent\); pass direction="
+    with pytest.raises(NotATreeError, match=reversal):
         ht.LabelTree.from_edges(is_a, **policies)
     tree = ht.LabelTree.from_edges(is_a, direction="child-parent", multiple_parents="shortest")
     assert labels(tree, "cat") == ("pet", "cat")

@@ -14,9 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hiertree import level_counts
 from hiertree.losses import functional
-from hiertree.losses.kernels.all_pairs import AllPairs
-from hiertree.losses.kernels.base import PairKernel
 from hiertree.losses.kernels.sorted_pairs import SortedPairs
+from hiertree.losses.kernels.steps import AllPairs, PairKernel
 from hiertree.losses.pairs.pairs import COSINES
 from hiertree.losses.pairs.soft_ranks import Sigmoid, SupStep
 from hiertree.relevance import hap

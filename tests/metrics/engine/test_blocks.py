@@ -95,5 +95,5 @@ def test_threads_that_share_blocks_change_no_number(budget, monkeypatch) -> None
     expected = evaluate(EMBEDDINGS, PATHS).values
     monkeypatch.setattr(blocks, "BUDGET", budget)
     monkeypatch.setattr(blocks, "num_threads", lambda: 5)
-    for options in ({}, {"block_size": 8}, {"tile_size": 60}):
-        np.testing.assert_array_equal(evaluate(EMBEDDINGS, PATHS, **options).values, expected)
+    for block_size in (None, 8):
+        np.testing.assert_array_equal(evaluate(EMBEDDINGS, PATHS, block_size=block_size).values, expected)

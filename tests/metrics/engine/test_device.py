@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,10 @@ from hypothesis import strategies as st
 from metric_cases import names_for
 from shared_evaluation import PROCESSES, share_of_an_evaluation
 from shared_evaluation import retrieval as shared_retrieval
+from small_tiles import small_tiles
 
-from hiertree import levels
 from hiertree.errors import DeviceError, OptionError
-from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics.engine.vectors import as_vectors
+from hiertree.metrics import evaluate
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 GROUPS = [("gloo", "cpu"), *([("nccl", "cuda")] if torch.cuda.device_count() >= PROCESSES else [])]
@@ -56,7 +57,8 @@ def test_every_metric_is_bit_for_bit_that_of_the_processor(
     expected = evaluate(embeddings, paths, *given_gallery, **options).values
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("hiertree.metrics.engine.on_device._LONGEST_ROW", longest_row)
-        result = evaluate(embeddings, paths, *given_gallery, **options, device=device, tile_size=tile_size).values
+        with small_tiles(tile_size):
+            result = evaluate(embeddings, paths, *given_gallery, **options, device=device).values
     np.testing.assert_array_equal(result, expected)
 
 
@@ -71,7 +73,8 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
     monkeypatch.setattr("hiertree.metrics.engine.device._GALLERY_BYTES", 0)
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda _: (0, 0))
     for block_size in (None, 1):
-        result = evaluate(mapped, paths, ties=ties, device=device, tile_size=64, block_size=block_size)
+        with small_tiles(64):
+            result = evaluate(mapped, paths, ties=ties, device=device, block_size=block_size)
         np.testing.assert_array_equal(result.values, expected)
 
 
@@ -94,30 +97,14 @@ def retrieval():
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("precision", [None, "float32", "tf32", "bfloat16"])
-def test_the_block_size_changes_no_number_in_any_precision(device, precision, retrieval):
-    if (device, precision) == ("cpu", "tf32"):
-        pytest.skip("a processor has no tf32")
+def test_the_block_size_changes_no_number(device, retrieval):
     embeddings, paths = retrieval
-    expected = evaluate(embeddings, paths, device=device, precision=precision)
+    expected = evaluate(embeddings, paths, device=device)
     for block_size in (1, 300):
-        blocks = evaluate(embeddings, paths, device=device, precision=precision, block_size=block_size)
+        blocks = evaluate(embeddings, paths, device=device, block_size=block_size)
         np.testing.assert_array_equal(blocks.values, expected.values)
     exact_one = evaluate(embeddings.astype(np.float64), paths)
     np.testing.assert_allclose(expected.values.mean(axis=0), exact_one.values.mean(axis=0), atol=2e-3)
-    assert ("rounded to bfloat16" in str(expected.convention)) == (precision == "bfloat16")
-    assert ("tf32" in str(expected.convention)) == (precision == "tf32")
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_bfloat16_is_the_evaluation_of_rounded_unit_vectors(device, retrieval):
-    embeddings, paths = retrieval
-    unit = as_vectors(embeddings, name="embeddings").unit(slice(None), np.dtype(np.float32))
-    rounded = torch.from_numpy(unit).bfloat16().float().numpy()
-    mask = ~np.eye(700, dtype=bool)
-    expected = evaluate_scores(rounded @ rounded.T, levels(paths, paths), valid=mask, num_levels=3)
-    result = evaluate(embeddings, paths, device=device, precision="bfloat16")
-    np.testing.assert_allclose(result.values, expected.values, atol=1e-4)
 
 
 def test_items_behind_the_last_positive_are_not_added_to_one_cell(retrieval, monkeypatch):
@@ -155,17 +142,14 @@ def test_coarse_products_are_off_and_then_as_they_were(retrieval, monkeypatch):
 
 
 @pytest.mark.parametrize(("backend", "device"), GROUPS)
-def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(backend, device, tmp_path):
+def test_two_processes_share_an_evaluation_and_both_have_the_values_of_one(backend, device, tmp_path):
     run_together(share_of_an_evaluation, str(tmp_path), backend, device, count=PROCESSES)
     on_host, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
     for rank in range(PROCESSES):
-        results, expected = np.load(tmp_path / f"{rank}.npy"), (on_host, on_device, on_host, on_host, on_host)
-        for values, expected_values in zip(results, expected, strict=True):
+        results = np.load(tmp_path / f"{rank}.npy")
+        for values, expected_values in zip(results, (on_host, on_device, on_host), strict=True):
             np.testing.assert_array_equal(values, expected_values)
     assert not list(tmp_path.glob("*shares with other*"))
-    assert len(list((tmp_path / "run").glob("queries-*.npy"))) == 3
-    resumed = evaluate(*shared_retrieval(), resume=tmp_path / "run", block_size=256)
-    np.testing.assert_array_equal(resumed.values, on_host)
 
 
 def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch):
@@ -173,7 +157,7 @@ def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch)
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("hiertree.metrics.engine.device.Device.multiply", exhausted)
-    with pytest.raises(DeviceError, match="smaller tile_size"):
+    with pytest.raises(DeviceError, match="free memory there"):
         evaluate(*retrieval, device="cpu")
 
 
@@ -186,16 +170,33 @@ def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retri
     )
 
 
+def test_work_is_shared_only_in_a_process_group():
+    with pytest.raises(OptionError, match="process group"):
+        evaluate(np.eye(3), [0, 0, 1], distributed=True)
+
+
+@contextmanager
+def half_precision():
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 @pytest.mark.parametrize(
-    ("error", "options", "words"),
-    [
-        (OptionError, {"precision": "float16"}, "float32"),
-        (OptionError, {"precision": "tf32"}, "device='cuda'"),
-        (OptionError, {"precision": "half", "device": "cpu"}, "bfloat16"),
-        (DeviceError, {"precision": "tf32", "device": "cpu"}, "CUDA"),
-        (OptionError, {"distributed": True}, "process group"),
-    ],
+    "context",
+    [torch.inference_mode, torch.no_grad, torch.enable_grad, half_precision, lambda: np.errstate(all="raise")],
+    ids=["inference", "no gradients", "gradients", "autocast", "errors of numpy"],
 )
-def test_precisions_and_groups_that_are_not_there_are_refused(error, options, words):
-    with pytest.raises(error, match=words):
-        evaluate(np.eye(3), [0, 0, 1], **options)
+@pytest.mark.parametrize("device", [None, *DEVICES])
+def test_no_context_of_the_caller_changes_a_number(context, device, retrieval):
+    embeddings, paths = retrieval
+    tensors = torch.from_numpy(embeddings), torch.from_numpy(paths)
+    expected = evaluate(embeddings, paths, device=device).values
+    with context():
+        values = evaluate(*tensors, device=device).values
+        made_there = evaluate(tensors[0] * 1, tensors[1] * 1, device=device).values
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(made_there, expected)

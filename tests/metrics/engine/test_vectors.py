@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from small_tiles import small_tiles
 
 from hiertree.metrics import evaluate, evaluate_scores
 from hiertree.metrics.engine import vectors as engine_vectors
@@ -24,7 +25,8 @@ def test_a_gallery_of_one_vector_is_one_tie_at_every_size(device, dtype, tile_si
     query, item = random.standard_normal((2, 64)).astype(dtype)
     for size in SIZES:
         labels = random.integers(0, 2, size)
-        result = evaluate([query], [1], np.tile(item, (size, 1)), labels, tile_size=tile_size, device=device)
+        with small_tiles(tile_size):
+            result = evaluate([query], [1], np.tile(item, (size, 1)), labels, device=device)
         expected = evaluate_scores(np.zeros((1, size)), [labels], num_levels=1)
         np.testing.assert_array_equal(result.values, expected.values, err_msg=str(size))
 
@@ -47,7 +49,8 @@ def test_tiles_threads_and_the_order_of_the_gallery_change_no_tie(device, dtype,
         np.save(tmp_path / "e.npy", embeddings)
         mapped = np.load(tmp_path / "e.npy", mmap_mode="r")
         for vectors, tile_size in ((embeddings, 64), (embeddings, 7), (mapped, None), (mapped, 50)):
-            values = evaluate(vectors, labels, tile_size=tile_size, **options).values
+            with small_tiles(tile_size):
+                values = evaluate(vectors, labels, **options).values
             np.testing.assert_array_equal(values, expected)
         order = random.permutation(size)
         ids = np.arange(size)
@@ -55,21 +58,9 @@ def test_tiles_threads_and_the_order_of_the_gallery_change_no_tie(device, dtype,
             embeddings, labels, embeddings[order], labels[order], query_ids=ids, gallery_ids=ids[order], **options
         )
         np.testing.assert_array_equal(permuted.values, expected)
-        with monkeypatch.context() as patched:
+        with monkeypatch.context() as patched, small_tiles(40):
             patched.setattr("hiertree.metrics.engine.compute.BUDGET", 2**12)  # tiles, and many products
-            np.testing.assert_array_equal(evaluate(mapped, labels, tile_size=40, **options).values, expected)
-
-
-def test_vectors_that_bfloat16_rounds_to_one_vector_tie():
-    random = np.random.default_rng(1)
-    vectors = np.tile(random.standard_normal((1, 64)).astype(np.float32), (333, 1))
-    vectors *= 1 + 1e-5 * random.random(vectors.shape, dtype=np.float32)
-    unit = torch.from_numpy(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-    assert len(unit.unique(dim=0)) > 300
-    assert len(unit.bfloat16().unique(dim=0)) == 1
-    labels = np.arange(333) % 2
-    result = evaluate(vectors[:1], [1], vectors, labels, device="cpu", precision="bfloat16", tile_size=50)
-    np.testing.assert_array_equal(result.values, evaluate_scores(np.zeros((1, 333)), [labels]).values)
+            np.testing.assert_array_equal(evaluate(mapped, labels, **options).values, expected)
 
 
 def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
@@ -97,7 +88,8 @@ def test_parallel_vectors_tie(device):
         labels = random.integers(0, 2, len(gallery))
         expected = evaluate_scores(np.zeros((1, len(gallery))), [labels], num_levels=1).values
         for tile_size in (None, 3):
-            values = evaluate(query, [1], gallery, labels, tile_size=tile_size, device=device).values
+            with small_tiles(tile_size):
+                values = evaluate(query, [1], gallery, labels, device=device).values
             np.testing.assert_array_equal(values, expected)
 
 
@@ -123,11 +115,6 @@ def test_scores_of_small_integers_are_exact_in_every_tile_type_and_device(tmp_pa
         for gallery in (items, mapped, items.astype(np.int8), items.astype(np.float64) * 12):
             for device in DEVICES:
                 for tile_size in (None, 3, 16):
-                    result = evaluate(
-                        queries, query_labels, gallery, labels, tile_size=tile_size, device=device, **options
-                    )
+                    with small_tiles(tile_size):
+                        result = evaluate(queries, query_labels, gallery, labels, device=device, **options)
                     np.testing.assert_array_equal(result.values, expected)
-        for precision in ("float32", "bfloat16"):
-            result = evaluate(queries, query_labels, items, labels, device="cpu", precision=precision, **options)
-            if precision == "float32" or largest < 127:
-                np.testing.assert_array_equal(result.values, expected)

@@ -11,10 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import names_for, reference_metric
+from small_tiles import small_tiles
 
 import hiertree as ht
 from hiertree.errors import DeviceError, EmbeddingError
-from hiertree.metrics import evaluate, evaluate_scores
+from hiertree.metrics import Rules, evaluate, evaluate_scores
 from hiertree.metrics.engine import blocks, compute
 
 
@@ -102,12 +103,12 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     expected = evaluate(*arrays, **options).values
     np.save(tmp_path / "gallery.npy", arrays[-2])
     mapped = (*arrays[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), arrays[-1])
-    for way in ("in memory", "tiled"):
-        monkeypatch.setattr(
-            "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: blocks.Layout(way, 16, 32)
-        )
+    for ranking in ("whole lists", "tile by tile"):
+        layout = blocks.Layout(ranking, 16, 32)
+        monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, layout=layout, **__: layout)
         for items in (arrays, mapped):
-            np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, expected)
+            with small_tiles(7):
+                np.testing.assert_array_equal(evaluate(*items, **options).values, expected)
 
 
 def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
@@ -115,8 +116,9 @@ def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
     embeddings = random.standard_normal((3000, 8)).astype(np.float32)
     paths = np.stack([np.arange(3000) // 20, np.arange(3000) // 5], axis=1)
     expected = evaluate(embeddings, paths).values
-    monkeypatch.delattr("hiertree.metrics.engine.compute.values_in_memory")
-    tiled = evaluate(embeddings, paths, tile_size=500).values
+    monkeypatch.delattr("hiertree.metrics.engine.compute._Host._rank_lists")
+    with small_tiles(500):
+        tiled = evaluate(embeddings, paths).values
     np.testing.assert_allclose(tiled, expected, atol=1e-6)  # products of another shape may round differently
 
 
@@ -131,12 +133,14 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
         np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
 
 
-@pytest.mark.parametrize(("way", "device"), [("in memory", None), ("tiled", None), ("on a device", "cpu")])
-def test_progress_rises_to_the_number_of_queries(way, device, retrieval, monkeypatch, capsys):
-    monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, **__: blocks.Layout(way, 16, 32))
+@pytest.mark.parametrize(("ranking", "device"), [("whole lists", None), ("tile by tile", None), ("on a device", "cpu")])
+def test_progress_rises_to_the_number_of_queries(ranking, device, retrieval, monkeypatch, capsys):
+    layout = blocks.Layout(ranking, 16, 32)
+    monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, **__: layout)
     monkeypatch.setattr("hiertree.io.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.delenv("HIERTREE_PROGRESS", raising=False)
-    evaluate(*retrieval, tile_size=50, device=device, progress=True)
+    with small_tiles(50):
+        evaluate(*retrieval, device=device, progress=True)
     lines = capsys.readouterr().err.splitlines()
     done = [int(line.removeprefix("queries: ").split("/")[0]) for line in lines]
     assert done == sorted(done)
@@ -152,7 +156,8 @@ def test_memory_holds_no_block_of_scores_with_a_large_gallery(tmp_path):
     queries = np.array(gallery[:1000])
     evaluate(queries, labels[:1000], metrics=["AP"])
     tracemalloc.start()
-    evaluate(queries, labels[:1000], gallery, labels, metrics=["AP"], tile_size=8192)
+    with small_tiles(8192):
+        evaluate(queries, labels[:1000], gallery, labels, metrics=["AP"])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40e6  # the scores of one product with the whole gallery take 205 MB
@@ -281,7 +286,7 @@ def test_infinite_scores_rank_first_and_last():
 def test_official_counts_weigh_the_finest_level_less():
     random = np.random.default_rng(4)
     embeddings, paths = random.standard_normal((60, 8)), random_tree(random, 60, 3)
-    result = evaluate(embeddings, paths, metrics=["H-AP"], counts="official").per_query()["H-AP"]
+    result = evaluate(embeddings, paths, metrics=["H-AP"], compat=Rules(counts="official")).per_query()["H-AP"]
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     scores, levels = unit @ unit.T, ht.levels(paths, paths)
     for query in range(0, 60, 7):

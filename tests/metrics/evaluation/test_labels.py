@@ -176,27 +176,11 @@ def test_a_frame_not_yet_computed_is_refused():
         evaluate(EMBEDDINGS, polars_frame().lazy())
 
 
-def test_distractors_need_no_label():
-    labels = LABELS.copy()
-    labels.loc[[3, 7], ["kind", "class"]] = None
-    marked = labels["kind"].isna().to_numpy()
-    result = evaluate(EMBEDDINGS[:3], LABELS[:3], EMBEDDINGS, labels, distractors=marked)
-    expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
-    np.testing.assert_array_equal(result.values, expected.values)
-
-
 @pytest.mark.parametrize("library", [pd.DataFrame, polars_of])
-def test_integers_with_missing_ones_among_them_are_ids(library):
+def test_integers_with_missing_ones_among_them_are_refused(library):
     kinds, classes = ([None if row in (3, 7) else int(label) for row, label in enumerate(part)] for part in IDS.T)
-    gallery = library({"kind": kinds, "class": classes})
-    marked = np.isin(np.arange(12), [3, 7])
-    result = evaluate(
-        EMBEDDINGS[:3], library({"kind": IDS[:3, 0], "class": IDS[:3, 1]}), EMBEDDINGS, gallery, distractors=marked
-    )
-    expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
-    np.testing.assert_array_equal(result.values, expected.values)
     with pytest.raises(PathError, match=r"without a label in 'kind' \(2 rows: 3, 7\)"):
-        evaluate(EMBEDDINGS, gallery)
+        evaluate(EMBEDDINGS, library({"kind": kinds, "class": classes}))
 
 
 def test_samplers_take_text_and_losses_refuse_it():

@@ -73,10 +73,10 @@ def test_ids_junk_and_distractors_mean_to_indices_what_they_mean_to_embeddings(r
     embeddings, paths, scores = retrieval
     files = [f"{item // 2}.jpg" for item in range(80)]
     masks = {"query_ids": files[:20], "gallery_ids": files, "junk": [[(query + 7) % 80] for query in range(20)]}
-    masks["distractors"] = np.arange(80) % 5 == 4
+    gallery = np.where(np.arange(80) % 5 == 4, -1, paths[:, 1])
     ranking = np.argsort(-scores[:20], axis=1, kind="stable")
-    expected = evaluate(embeddings[:20], paths[:20, 1], embeddings, paths[:, 1], protocol="dyml", **masks)
-    result = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=paths[:, 1], protocol="dyml", **masks)
+    expected = evaluate(embeddings[:20], paths[:20, 1], embeddings, gallery, protocol="dyml", **masks)
+    result = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=gallery, protocol="dyml", **masks)
     assert result.names == expected.names
     np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
     assert "own id masked, 20 junk entries masked, 16 distractors" in result.convention.self_rule
@@ -137,7 +137,7 @@ def test_equal_scores_of_a_mapping_are_ties():
         (OptionError, {"run": [[0]], "query_paths": [0], "gallery_paths": [0], "protocol": "dyml"}, "without ids"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "query_ids": ["q"]}, "with qrels"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "compat": "ours"}, "compat='ours'"),
-        (OptionError, {"run": [[0]], "query_paths": [0], "distractors": [True]}, "self-retrieval"),
+        (PathError, {"run": [[0], [1]], "query_paths": [0, -1]}, "negative ids"),
     ],
 )
 def test_bad_runs_are_refused_with_their_place(error, arguments, words):

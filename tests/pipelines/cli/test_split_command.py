@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hiertree.datasets.splits import draw_parts
+from hiertree.datasets.splits import draw_splits
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 
@@ -35,7 +35,7 @@ def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[s
     classes = list(zip(table["kind"], table["landmark"], strict=True))
     assert len(set(zip(classes, table["split"], strict=True))) == 4
     held_out = [part == "test" for part in table["split"]]
-    assert held_out == [part == "holdout" for part in draw_parts(classes, {"holdout": 0.5}, seed=3)]
+    assert held_out == [part == "holdout" for part in draw_splits(classes, {"holdout": 0.5}, seed=3)]
 
 
 def test_labels_that_training_refuses_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

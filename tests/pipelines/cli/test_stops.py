@@ -29,10 +29,9 @@ CASES = {
     "split": "IN/labels.csv --levels kind,name --out OUT/split.csv",
     "qrels": "IN/labels.csv --levels kind,name --out OUT/qrels.txt",
     "tree": "IN/leaves.csv --levels kind,name --out OUT/tree.json",
-    "evaluate": "IN/e.npz --metrics R@1 --resume OUT/parts --per-query OUT/values.csv --out OUT/means.json",
+    "evaluate": "IN/e.npz --metrics R@1 --per-query OUT/values.csv --out OUT/means.json",
     "evaluate-run": "IN/run.txt --qrels IN/qrels.txt --per-query OUT/values.csv --out OUT/means.json",
     "evaluate-pairs": "IN/e.npy IN/grades.npy --gallery IN/e.npy --per-query OUT/values.csv --out OUT/means.json",
-    "audit": "IN/e.npz --queries 4 --out OUT/audit.json",
     "report": "IN/e.npz --queries 1 --hits 1 --out OUT/report.html",
     "train": f"synthetic-happier {TINY} --out OUT/run",
     "embed": "IN/run IN/photos --no-labels --shard-size 3 --out OUT/embedded",
@@ -45,7 +44,6 @@ CASES = {
     "labels clean": "IN/landmarks.csv --out OUT/cleaned",
     "labels cluster": "IN/built/cleaned --clusters 4 --out OUT/clustered",
     "labels export": "IN/built/clustered --out OUT/exported",
-    "labels diff": "IN/built/exported IN/built/exported --out OUT/diff.csv",
     "labels tree": "IN/built/exported --out OUT/tree.html",
     "labels images": "IN/built/exported --images IN/landmark-photos --out OUT/listed",
     "labels build": "IN/landmarks.csv --clusters 4 --out OUT/built",
@@ -56,7 +54,7 @@ ELSEWHERE = {
     "labels hypernyms": "tests/pipelines/labels/test_build_drill.py",
     "labels review": "tests/pipelines/labels/review/test_review_log.py",
     "labels fill": "as the other steps, by hiertree.pipelines.labels.steps",
-    "labels agreement": "as audit: one JSON file that holds its manifest",
+    "labels agreement": "as evaluate: one JSON file that holds its manifest",
 }
 
 

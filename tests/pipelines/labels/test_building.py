@@ -3,27 +3,19 @@
 import csv
 import json
 
-import numpy as np
 import pytest
 from PIL import Image
 
 import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError, TableError
 from hiertree.pipelines.labels import (
-    FillSettings,
     ImagesSettings,
-    TreeSettings,
     build,
-    cluster_step,
-    compare_exports,
-    export_step,
-    fill_step,
     images_step,
-    read_kept,
     read_proposal,
 )
-from hiertree.pipelines.labels.export.tree_page import tree_of
-from hiertree.pipelines.labels.landmark_images import ImageFolderSettings
+from hiertree.pipelines.labels.export.tree_page import example_pictures, tree_of
+from hiertree.pipelines.labels.settings import ImageFolderSettings
 from hiertree.tree import H_GLDV2_LEVELS
 
 STEPS = ("cleaned", "clustered", "exported", "tree")
@@ -119,19 +111,9 @@ def test_ids_may_be_any_text_and_keep_their_order_at_every_step(tmp_path):
     assert [row["landmark_id"] for row in rows(result.exported / "dropped.csv")] == ["Ünïcode"]
     from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
     assert list(from_csv.leaves) == usable_ids
-    assert {"jp-0012", "A/B", "1", "x, y"} == set(TreeSettings(**vars(images)).pictured(tree_of(result.folder)))
+    assert {"jp-0012", "A/B", "1", "x, y"} == set(example_pictures(tree_of(result.folder), images))
     folder = images_step(result.folder, out=tmp_path / "listed", settings=ImagesSettings(**vars(images), min_images=1))
     assert sorted(row["landmark_id"] for row in rows(folder.table)) == ["1", "A/B", "A/B", "jp-0012", "x, y"]
-    vectors = np.eye(3, dtype=np.float32)[[0, 1, 0]]
-    np.savez(tmp_path / "v.npz", embeddings=vectors, landmark_ids=np.array(["001", "1", "Ünïcode"]))
-    filling = FillSettings(embeddings=tmp_path / "v.npz", method="knn", neighbors=1)
-    fill_step(result.folder / "cleaned", out=tmp_path / "filled", settings=filling)
-    assert {landmark.landmark_id: landmark.labels for landmark in read_kept(tmp_path / "filled")}["Ünïcode"] == (
-        "lake",
-    )
-    export_step(cluster_step(tmp_path / "filled", out=tmp_path / "c") and tmp_path / "c", out=tmp_path / "e")
-    changes = compare_exports(result.folder, tmp_path / "e", table=tmp_path / "changes.csv")
-    assert (changes["landmarks"]["both"], rows(tmp_path / "changes.csv")[-1]["landmark_id"]) == (7, "Ünïcode")
 
 
 def test_two_tables_without_a_common_id_are_refused(landmarks, tmp_path):
@@ -158,15 +140,14 @@ def test_a_build_reports_every_step_and_a_summary(small, tmp_path, monkeypatch, 
 def test_washington_becomes_a_tree_of_two_kinds(washington):
     result, _ = washington
     report = result.report
-    assert (report["landmarks"], report["with_label"], report["kept"], report["distinct_labels"]) == (
-        844,
-        842,
-        841,
-        230,
-    )
-    assert report["dropped"] == {"Wikimedia page": 1, "no label": 2}
+    marked = [row for row in rows(result.folder / "clustered" / "labels.csv") if "no landmark" in row["doubt"]]
+    num_unfit = sum(int(row["landmarks"]) for row in marked)
+    assert (report["landmarks"], report["with_label"], report["distinct_labels"]) == (844, 842, 230 - len(marked))
+    assert report["dropped"] == {"Wikimedia page": 1, "no label": 2, "no landmark": num_unfit}
     assert report["mended_labels"]["county hall ("] == "county hall"
-    assert result.tree.level_sizes == (2, report["clusters"], 841)
+    assert result.tree.level_sizes == (2, report["clusters"], 841 - num_unfit)
+    dropped = [row for row in rows(result.exported / "dropped.csv") if row["reason"] == "no landmark"]
+    assert {(row["instance_of"], row["scrape_reason"]) for row in dropped} >= {("festival", "event")}
     assert 20 <= report["clusters"] <= 76
 
 

@@ -15,9 +15,8 @@ from hiertree.pipelines.labels.landmarks import (
     write_dropped,
     write_kept,
 )
-from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Page, Store
 
 FILES = {"landmarks.csv", "labels.csv", "dropped.csv", "report.json", "manifest.json"}
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hiertree.errors import OptionError
 from hiertree.pipelines.labels import CleanSettings, clean_landmarks, clean_step, normalize_label, read_landmarks
 from hiertree.pipelines.labels.cleaning import cleaning_report, describe_cleaning
-from hiertree.pipelines.labels.label_texts import is_wikimedia_page
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
+from hiertree.pipelines.labels.texts import is_wikimedia_page
 
 
-def landmark(number, *texts):
-    return Landmark(number, f"C{number}", tuple(InstanceValue(text) for text in texts))
+def landmark(landmark_id, *texts):
+    return Landmark(landmark_id, f"C{landmark_id}", tuple(InstanceValue(text) for text in texts))
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,9 @@ def landmark(number, *texts):
         ("\ufefflake\u200b", "lake"),
         ("\u202elake \u2066(x)\u2069", "lake"),
         ("دریاچه\u200cها", "دریاچه\u200cها"),
+        ("র\u200d্যাব\u200d", "র\u200d্যাব"),
+        ("\u200clake\u200d (x)", "lake"),
+        ("lake\ufe0f, \u3164da\u00adm\u200c", "lake, dam"),
         ("(1909)", ""),
         ("National Wildlife Refuge", "National Wildlife Refuge"),
         ("administrative divisions of Italy", "administrative division"),
@@ -67,13 +70,31 @@ def test_decoration_does_not_change_a_plain_label(label, blanks):
         "Wikimedia human name disambiguation page",
         "Wikipedia article",
         "disambiguation page",
+        "Wikimedia-Kategorie",
+        "catégorie d'un projet Wikimedia",
+        "página de desambiguación de Wikimedia",
+        "lista di un progetto Wikimedia",
+        "strona ujednoznaczniająca w projekcie Wikimedia",
+        "категория в проекте Викимедиа",
+        "ウィキメディアの曖昧さ回避ページ",
     ],
 )
 def test_wikimedias_own_pages_are_known_by_text(text):
     assert is_wikimedia_page(InstanceValue(text))
 
 
-@pytest.mark.parametrize("text", ["waterfall", "category 1 listed building", "page", "list of kings", "Wikimedian"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "waterfall",
+        "category 1 listed building",
+        "page",
+        "list of kings",
+        "Wikimedian",
+        "Wikipedia monument",
+        "Katedrale",
+    ],
+)
 def test_places_are_not_taken_for_wikimedias_pages(text):
     assert not is_wikimedia_page(InstanceValue(text))
 
@@ -114,7 +135,24 @@ def test_junk_beside_one_label_leaves_that_label():
     assert clean_landmarks([landmark(1, "Wikimedia category", "castle")]).kept[0].labels == ("castle",)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "unknown value", "Q12345", "(1909)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "unknown value",
+        "Q12345",
+        "(1909)",
+        "#N/A",
+        "#REF!",
+        "#DIV/0!",
+        "<NA>",
+        "NaT",
+        "[nan]",
+        "\\N",
+        "None, nan",
+    ],
+)
 def test_texts_that_say_nothing_are_no_label(text):
     assert [drop.reason for drop in clean_landmarks([landmark(1, text)]).dropped] == ["no label"]
 
@@ -127,7 +165,7 @@ def test_an_unknown_policy_is_refused():
 def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     texts = ["theatre", "theater", "theatre", "Shinto shrine", "shinto shrine", "shinto shrine", "castle (–1731)"]
     texts += ["rathaus (early modern period", "fortresses of Brazil", "fortress", "stations of the cross", "Q25416095"]
-    landmarks = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
+    landmarks = [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
     result = clean_landmarks(landmarks)
     assert [item.labels[0] for item in result.kept] == [
         *["theatre"] * 3,
@@ -148,7 +186,7 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
 def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):
     with (shared_data / "gldv2_hierarchical" / "pairs.csv").open(encoding="utf-8", newline="") as file:
         pairs = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
-    result = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
+    result = clean_landmarks(landmark(landmark_id, text) for landmark_id, (text, _) in enumerate(pairs))
     released = defaultdict(set)
     for item in result.kept:
         released[item.labels[0]].add(pairs[int(item.landmark_id)][1])
@@ -159,7 +197,9 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
 
 def test_texts_that_name_nothing_are_no_labels_and_are_reported():
     texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
-    result = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
+    result = clean_landmarks(
+        [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
+    )
     assert [item.labels[0] for item in result.kept] == ["lake", "神社"]
     assert [(drop.reason, drop.origin.reason) for drop in result.dropped] == [
         ("no label", "no letter"),
@@ -180,16 +220,21 @@ def test_a_cell_that_python_or_json_wrote_holds_several_values(tmp_path, cell):
 
 
 def test_labels_that_look_like_several_values_are_named_with_what_separates_them(tmp_path):
-    texts = ["lake; dam", "lake; xorg", "xorg", "lake, dam", "Tweed Heads, New South Wales"]
+    texts = ["lake; dam", "lake; xorg", "xorg", "lake, dam", "Tweed Heads, New South Wales", "lake、dam", "lake；dam"]
     table = tmp_path / "t.csv"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([("landmark_id", "instance_of"), *enumerate(texts)])
     report = clean_step(table, out=tmp_path / "out")
-    assert report["joined_values"] == {";": ["lake; dam", "lake; xorg"], ",": ["lake, dam"]}
+    assert report["joined_values"] == {
+        ";": ["lake; dam", "lake; xorg"],
+        ",": ["lake, dam"],
+        "、": ["lake、dam"],
+        "；": ["lake；dam"],
+    }
     assert "2 labels look like several values, 'lake; dam' for instance: --separator ';'" in describe_cleaning(report)
     repeat = clean_step(table, out=tmp_path / "again", settings=CleanSettings(separator=";"))
     assert repeat["dropped"] == {"several labels": 2}
-    assert repeat["joined_values"] == {",": ["lake, dam"]}
+    assert set(repeat["joined_values"]) == {",", "、", "；"}
 
 
 def test_ids_of_known_classes_are_named_and_urls_are_no_labels():

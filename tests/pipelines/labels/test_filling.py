@@ -1,4 +1,4 @@
-"""Labels from images: votes by hand, neighbors as in loops, CLIP of random weights on real photos."""
+"""Labels from images: votes by hand, CLIP of random weights on real photos."""
 
 import csv
 import json
@@ -11,6 +11,7 @@ from tiny_clip import save_tiny_clip
 from hiertree.errors import ImageError, OptionError, ShapeError, TableError
 from hiertree.pipelines.labels import (
     ClusterSettings,
+    ExportSettings,
     FillSettings,
     clean_step,
     cluster_step,
@@ -18,7 +19,8 @@ from hiertree.pipelines.labels import (
     fill_step,
     read_kept,
 )
-from hiertree.pipelines.labels.filling import describe_filling, fill_by_neighbors, fill_by_texts
+from hiertree.pipelines.labels.encode.encoders import clip_encoder
+from hiertree.pipelines.labels.filling import FillStep, describe_filling, fill_by_texts
 from hiertree.pipelines.labels.landmark_images import EncodedImages, ImageFolder, StoredVectors
 from hiertree.pipelines.labels.landmarks import read_dropped
 
@@ -46,39 +48,15 @@ def test_zero_shot_is_a_vote_of_softmaxes():
     assert filling.confidence == pytest.approx(np.mean([row[winner] for row in probabilities]), abs=1e-6)
 
 
-def test_neighbors_are_exactly_those_of_a_loop():
-    known_vectors = {landmark: unit(landmark, 4, 6) for landmark in range(10)}
-    label_of = {landmark: LABELS[landmark % 3] for landmark in known_vectors}
-    query_vectors = {100: unit(100, 3, 6), 101: unit(101, 1, 6)}
-    fillings = list(
-        fill_by_neighbors(query_vectors.items(), known_vectors.items(), label_of, neighbors=5, temperature=20)
-    )
-    neighbors = [(vector, label_of[landmark]) for landmark, vectors in known_vectors.items() for vector in vectors]
-    for filling, images in zip(fillings, query_vectors.values(), strict=True):
-        label_weights = []
-        for image in images:
-            nearest = sorted(((float(image @ vector), label) for vector, label in neighbors), reverse=True)[:5]
-            weights = softmax([20 * cosine for cosine, _ in nearest])
-            label_weights.append(
-                {c: sum(w for w, (_, name) in zip(weights, nearest, strict=True) if name == c) for c in LABELS}
-            )
-        votes = {c: sum(max(row, key=row.get) == c for row in label_weights) / len(images) for c in LABELS}
-        assert filling.votes == pytest.approx(max(votes.values()))
-        assert votes[filling.label] == filling.votes
-        assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in label_weights]), abs=1e-5)
-
-
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ShapeError, match="4 dimensions"):
         list(fill_by_texts([(7, unit(0, 2, 4))], unit(1, 3, 8), LABELS))
     with pytest.raises(OptionError, match="temperature=0"):
         FillSettings(temperature=0)
-    with pytest.raises(OptionError, match="5 neighbors among 0 images"):
-        list(fill_by_neighbors([], [], {}))
     with pytest.raises(OptionError, match="threshold=2"):
         FillSettings(threshold=2)
     with pytest.raises(OptionError, match="one of the two"):
-        FillSettings().vectors()
+        FillStep("cleaned", FillSettings()).vectors  # noqa: B018
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +85,8 @@ def photos(shared_data, tmp_path_factory):
     with (folder / "listed.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("landmark_id", "category", "instance_of"))
-        for place, (landmark, row) in enumerate(row_of_id.items()):
-            writer.writerow((landmark, row["category"], "" if place % 3 == 0 else row["instance_of"]))
+        for index, (landmark, row) in enumerate(row_of_id.items()):
+            writer.writerow((landmark, row["category"], "" if index % 3 == 0 else row["instance_of"]))
         writer.writerow((999999, "C", "lake|castle"))
     clean_step(folder / "listed.csv", out=folder / "cleaned")
     return folder
@@ -130,15 +108,14 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
     with torch.inference_mode():
         batch = torch.stack([prepare(Image.open(path).convert("RGB")) for path in paths])
         expected = model.eval().encode_image(batch, normalize=True).numpy()
-    ((landmark_id, vectors), *_) = EncodedImages(images, FillSettings(**clip).clip()).of([landmark, "123456789"])
+    ((landmark_id, vectors), *_) = EncodedImages(images, clip_encoder(FillSettings(**clip))).of([landmark, "123456789"])
     assert landmark_id == landmark
     assert np.allclose(vectors, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["clip", "knn"])
-def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp_path, method):
+def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp_path):
     cleaned_landmarks = read_kept(photos / "cleaned")
-    settings = FillSettings(**clip, **shown(photos), method=method, threshold=0, neighbors=3)
+    settings = FillSettings(**clip, **shown(photos), threshold=0)
     report = fill_step(photos / "cleaned", out=tmp_path / "filled", settings=settings)
     filled_landmarks = read_kept(tmp_path / "filled")
     assert filled_landmarks[: len(cleaned_landmarks)] == cleaned_landmarks
@@ -152,7 +129,7 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
     assert "4 of 4 landmarks without a label got one" in describe_filling(report)
     folder = tmp_path / "clustered"
     cluster_step(tmp_path / "filled", out=folder, settings=ClusterSettings(clusters=3, restarts=2))
-    exported = export_step(folder, out=tmp_path / "exported")
+    exported = export_step(folder, out=tmp_path / "exported", settings=ExportSettings(keep_unfit=True))
     assert exported.report["labeled_from_images"] == 4
     history = json.loads((exported.folder / "history.json").read_text())
     assert [step["command"].split()[-1] for step in history] == ["clean", "fill", "cluster"]
@@ -165,19 +142,6 @@ def test_below_the_threshold_nothing_is_taken(clip, photos, tmp_path):
     assert read_kept(tmp_path / "out") == read_kept(photos / "cleaned")
     with (tmp_path / "out" / "filled.csv").open(newline="") as file:
         assert [row["taken"] for row in csv.DictReader(file)] == ["no"] * 4
-
-
-def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
-    ids = [landmark.landmark_id for landmark in read_kept(photos / "cleaned")]
-    empty = [drop.landmark_id for drop in read_dropped(photos / "cleaned") if drop.reason == "no label"]
-    vectors = unit(3, len(ids), 6)
-    twins = vectors[: len(empty)]  # each empty landmark looks just like a labeled one
-    path = tmp_path / "vectors.npz"
-    np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*ids, *empty]))
-    settings = FillSettings(embeddings=path, method="knn", neighbors=1)
-    fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
-    labels = {kept_landmark.landmark_id: kept_landmark.labels for kept_landmark in read_kept(tmp_path / "out")}
-    assert [labels[landmark] for landmark in empty] == [labels[landmark] for landmark in ids[: len(empty)]]
 
 
 def test_damaged_images_and_vectors_are_named(clip, photos, tmp_path):

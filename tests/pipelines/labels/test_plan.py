@@ -1,6 +1,5 @@
 """One YAML runs every step; what did not change is not run again; what is misspelt is named."""
 
-import bz2
 import json
 
 import pyarrow.parquet as pq
@@ -8,10 +7,9 @@ import pytest
 import yaml
 from PIL import Image
 from wikimedia import Wikimedia, World
-from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
-from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError, ScrapeError, TableError
+from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ClusterSettings, build, clean_step, cluster_step, export_step, read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
@@ -24,14 +22,14 @@ def plan(landmarks, instances, tmp_path):
     """A plan beside its tables, as a mapping and a function that writes and runs it."""
 
     def run(**changes):
-        content = {
+        plan_values = {
             "landmarks": landmarks.name,
             "instances": instances.name,
             "clean": {"multi": "first"},
             "cluster": {"clusters": 5, "restarts": 2},
             **changes,
         }
-        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
+        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(plan_values))
         messages = []
         return list(build(tmp_path / "labels.yaml", out=tmp_path / "out", say=messages.append).steps), messages
 
@@ -83,7 +81,7 @@ def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path
 
 def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
     url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{index},{url}{index}\n" for index in range(60)))
     with Wikimedia(World.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, messages = plan(instances=None, scrape=asking)
@@ -104,31 +102,11 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
             assert file.read_bytes() == (two / file.name).read_bytes(), file.name
 
 
-def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp_path):
-    url, world = "http://commons.wikimedia.org/wiki/Category:Place_", World.numbered(60)
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
-    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode()))
-    sections = {"instances": None, "scrape": {"dump": "dump.json.bz2", "processes": 1}}
-    assert plan(**sections)[0] == ["dump", "cleaned", "clustered", "exported", "tree"]
-    done, messages = plan(**sections)
-    assert (done, messages[0]) == ([], "dump: unchanged")
-    with Wikimedia(world) as wikimedia:
-        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
-        done, messages = plan(instances=None, scrape={**sections["scrape"], **asking})
-        assert 0 < sum(len(request.keys) for request in wikimedia.asked) < 60
-    assert done[:2] == ["scraped", "cleaned"]
-    assert "48 labeled" in messages[1]
-    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode(), 1))
-    assert plan(**sections)[0] == ["dump"]
-    with pytest.raises(ScrapeError, match=r"absent\.json"):
-        plan(instances=None, scrape={"dump": "absent.json"})
-
-
 @pytest.fixture
 def refusing(landmarks):
     """Wikimedia, which refuses to speak of one of 60 landmarks, and the sections of a plan that asks it."""
     url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{index},{url}{index}\n" for index in range(60)))
     with Wikimedia(World.numbered(60)) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
@@ -179,7 +157,7 @@ def exported_from(store, landmarks, folder):
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("plan_values", "complaint"),
     [
         ({}, "landmarks: Field required"),
         ({"landmarks": "a", "cluster": {"k": 3}}, "cluster: unknown key 'k', there are .*clusters"),
@@ -187,13 +165,13 @@ def exported_from(store, landmarks, folder):
         ({"landmark": "a"}, "unknown key 'landmark'.* mean 'landmarks'"),
         ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster: clusters=0"),
         ({"landmarks": "a", "clean": {"multi": "some"}}, "clean: multi='some'"),
-        ({"landmarks": "a", "scrape": {}}, "scrape: neither contact nor dump"),
+        ({"landmarks": "a", "scrape": {}}, "scrape: no contact"),
         (["landmarks"], "list: expected a mapping"),
     ],
 )
-def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, complaint):
+def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(plan_values, complaint):
     with pytest.raises(RecipeError, match=complaint):
-        check_plan(content)
+        check_plan(plan_values)
 
 
 def test_broken_files_lost_options_and_foreign_folders_are_refused(plan, tmp_path, capsys):

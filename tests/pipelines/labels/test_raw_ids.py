@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hiertree.pipelines.cli import main
-from hiertree.pipelines.labels.scrape.facts import Item, Label
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Store
 
 
 @pytest.fixture

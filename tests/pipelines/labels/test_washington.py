@@ -9,6 +9,7 @@ from wikimedia.tools import FakeTime, scrape
 from hiertree.pipelines.labels import (
     ClusterSettings,
     ColumnNames,
+    ExportSettings,
     clean_step,
     cluster_step,
     export_step,
@@ -75,7 +76,12 @@ def test_store_seed_and_review_log_decide_every_byte_of_the_export(scraped_table
         cluster_step(tmp_path / name / "cleaned", out=tmp_path / name / "clustered", settings=settings)
     review(tmp_path / "one" / "clustered", tmp_path / "anna.jsonl")
     first, two = (
-        export_step(tmp_path / name / "clustered", out=tmp_path / name / "exported", review=tmp_path / "anna.jsonl")
+        export_step(
+            tmp_path / name / "clustered",
+            out=tmp_path / name / "exported",
+            review=tmp_path / "anna.jsonl",
+            settings=ExportSettings(keep_unfit=True),
+        )
         for name in ("one", "two")
     )
     for file in sorted(first.folder.iterdir()):

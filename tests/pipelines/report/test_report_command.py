@@ -28,7 +28,7 @@ from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.report.sources import read_sources
-from hiertree.pipelines.report.tree_nodes import node_table
+from hiertree.pipelines.report.tables import node_table
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -50,9 +50,9 @@ def parsed(path: Path) -> BeautifulSoup:
         for name in ("src", "href", "xlink:href", "srcset", "action"):
             assert tag.get(name, "#").startswith(("#", "data:")), tag
     assert all(image["alt"].strip() for image in page.find_all("img"))
-    assert all(cell.get("scope") in ("row", "col") for cell in page.find_all("th"))
+    assert all(cell.get("scope") in ("row", "col", "rowgroup") for cell in page.find_all("th"))
     assert all(table.caption.text.strip() for table in page.find_all("table"))
-    assert all(figure["aria-label"].strip() for figure in page.select("figure[role=img]"))
+    assert all(figure.figcaption.text.strip() for figure in page.find_all("figure"))
     headings = [int(heading.name[1]) for heading in page.find_all(re.compile("h[1-6]"))]
     assert headings[0] == 1
     assert all(next_level <= level + 1 for level, next_level in pairwise(headings))
@@ -98,7 +98,7 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     values = pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy()
     spread = [float(cell["value"]) for cell in page.select("#queries tbody data")]
     assert spread == pytest.approx(np.quantile(values, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]))
-    titles = [figure["aria-label"].split(".")[0] for figure in page.select("#learning figure")]
+    titles = [caption.text for caption in page.select("#learning figcaption")]
     assert titles == ["HAPPIER: training loss", "H-AP on the test split, percent", "R@1 on the test split, percent",
                       "AP[1] on the test split, percent", "learning rate after each epoch"]  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     (tmp_path / "data").rename(tmp_path / "elsewhere")
     bare = parsed(make_report([run], tmp_path / "without.html", hits=3))
     assert "no pictures of these images" in bare.select_one("#retrievals .missing").text
-    assert bare.find("img") is None
+    assert bare.select_one("img:not(.drawing)") is None
     assert len(bare.select(".nopicture")) == 2 * (1 + 3)
     assert [cell["value"] for cell in bare.select("data")] == [cell["value"] for cell in page.select("data")]
     override = f"data.root={tmp_path / 'elsewhere'}"
@@ -264,7 +264,7 @@ def test_the_table_of_nodes_has_every_metric_of_every_level(
 def test_the_table_of_nodes_is_no_longer_than_a_page_can_hold() -> None:
     leaves = np.stack([np.arange(5_000) // 50, np.arange(5_000)], axis=1).repeat(2, axis=0).astype(np.int32)
     tree = LabelTree.from_paths(np.unique(leaves, axis=0).tolist())
-    data = QueriesAndGallery(tree=tree, sides=[leaves])
+    data = QueriesAndGallery(tree=tree, paths=[leaves])
     half = np.where(np.arange(10_000) % 2 == 0, np.nan, 0.5)[:, None]
     table = node_table(data, ["one"], {"H-AP": np.ones((10_000, 1)), "AP": half})
     first = table["nodes"][0]
@@ -321,7 +321,6 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
     assert unseen
     assert "gallery-0.png" in page.select_one("#retrievals .missing").text
     assert page.find(id="learning") is None
-    assert page.find(id="gap") is None
     assert out.stat().st_size < 200_000
 
     (tmp_path / "queries.csv").write_text("image,leaf\n../../etc/passwd,a\nb,a\nc,a\nd,a\n")

@@ -46,18 +46,18 @@ def _entity(world: World, key: str, fields: dict[str, str]) -> dict[str, Any]:
     target = world.gone.get(key, key)
     if target not in world.entities:
         return {"id": key, "missing": ""}
-    content = dict(world.entities[target])
+    document = dict(world.entities[target])
     props = fields["props"].split("|")
     if "claims" not in props:
-        content.pop("claims")
+        document.pop("claims")
     if "info" not in props:
-        content = {name: value for name, value in content.items() if name in ("type", "id", "labels", "claims")}
+        document = {name: value for name, value in document.items() if name in ("type", "id", "labels", "claims")}
     if "labels" in props:
         languages = fields["languages"].split("|")
-        content["labels"] = {name: text for name, text in (content["labels"] or {}).items() if name in languages}
+        document["labels"] = {name: text for name, text in (document["labels"] or {}).items() if name in languages}
     else:
-        content.pop("labels")
-    return {**content, "redirects": {"from": key, "to": target}} if target != key else content
+        document.pop("labels")
+    return {**document, "redirects": {"from": key, "to": target}} if target != key else document
 
 
 def _query(
@@ -69,7 +69,7 @@ def _query(
     targets = sorted({title for title in final if title is not None})
     begin = int(fields.get("ppcontinue", "0"))
     end = begin + (pages_an_answer or len(targets))
-    pages = [_page(world, title, fields if begin <= place < end else None) for place, title in enumerate(targets)]
+    pages = [_page(world, title, fields if begin <= index < end else None) for index, title in enumerate(targets)]
     rng.shuffle(pages)
     cursor = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(targets) else {"batchcomplete": True}
     changes = {"normalized": normalized, "redirects": redirects}
@@ -101,8 +101,8 @@ def _page(world: World, title: str, fields: dict[str, str] | None) -> dict[str, 
     if fields is None:
         return head
     if fields["prop"] == "revisions":
-        content = {"contentmodel": "wikitext", "contentformat": "text/x-wiki", "content": _wikitext(page)}
-        return {**head, "revisions": [{"slots": {"main": content}}]}
+        document = {"contentmodel": "wikitext", "contentformat": "text/x-wiki", "content": _wikitext(page)}
+        return {**head, "revisions": [{"slots": {"main": document}}]}
     props = {"pageprops": {"wikibase_item": page.item}} if page.item else {}
     return {**head, **props, **({"categories": [SOFT]} if page.soft else {})}
 

@@ -32,14 +32,14 @@ class Places(World):
             entity(DISAMBIGUATION, labels={"en": "Wikimedia disambiguation page"}),
         )
 
-    def title(self, number: int) -> str:
+    def title(self, index: int) -> str:
         """The category of a landmark."""
-        return f'Category:Łuk №{number}, "d\'Or" & +{number}'
+        return f'Category:Łuk №{index}, "d\'Or" & +{index}'
 
     def add_place(self, kind: str) -> None:
         """Add a landmark of a kind."""
-        number = len(self.urls)
-        title, item, topic = self.title(number), f"Q{1000 + number}", f"Q{5000 + number}"
+        index = len(self.urls)
+        title, item, topic = self.title(index), f"Q{1000 + index}", f"Q{5000 + index}"
         self.urls.append("http://commons.wikimedia.org/wiki/" + quote(title.replace(" ", "_")))
         pages, entities, api, *html = KINDS[kind](title, item, topic)
         self.pages |= pages
@@ -70,7 +70,7 @@ def _with_topic(*, exists: bool) -> Any:
 
 def _moved(title: str, item: str, value: str, label: str, *moves: CommonsPage) -> Any:
     """A place whose page is found behind one or more redirects."""
-    pages = {f"{title} {place}" if place > 1 else title: page for place, page in enumerate(moves, start=1)}
+    pages = {f"{title} {rank}" if rank > 1 else title: page for rank, page in enumerate(moves, start=1)}
     return {**pages, f"{title} {len(moves) + 1}": CommonsPage(item)}, [entity(item, statement(value))], ("", (label,))
 
 

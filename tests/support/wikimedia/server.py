@@ -46,6 +46,10 @@ FAULTS = (
     "other charset",
 )
 LOSSES = ("incomplete", "continuation without a page", "claims or labels left out", "no end")
+ENDLESS = {  # answers that never come to a body: how they begin, and what follows again and again
+    "endless header": (b"HTTP/1.1 200 OK\r\nX-Padding: ", b"x"),
+    "endless 100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
 FURTHER_FAULTS = (*LOSSES[1:], "missing by mistake", "readonly", "500", "another page", "log in", "loop")
 
 
@@ -123,14 +127,18 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *arguments: object) -> None:
             pass
 
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            """The header Date, by this Wikimedia's clock."""
+            return format_datetime(wikimedia.now(), usegmt=True)
+
         def do_GET(self) -> None:
             with wikimedia.lock:
                 index = len(wikimedia.asked)
-                parts = urlsplit(self.path)
-                parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+                url = urlsplit(self.path)
+                parameters = dict(parse_qsl(url.query, keep_blank_values=True))
                 fault = wikimedia.fault(index)
                 agent = self.headers.get("User-Agent", "")
-                request = ReceivedRequest(wikimedia.clock(), parts.path, parameters, agent, fault)
+                request = ReceivedRequest(wikimedia.clock(), url.path, parameters, agent, fault)
                 wikimedia.asked.append(request)
                 wikimedia.at_once += 1
                 wikimedia.most_at_once = max(wikimedia.most_at_once, wikimedia.at_once)
@@ -155,10 +163,10 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 title = "Category:Another" if call.fault == "another page" else unquote(call.path[len("/wiki/") :])
                 status, text = page_answer(wikimedia.world, title)
                 return status, {"Content-Type": "text/html; charset=UTF-8"}, text.encode()
-            content = api_answer(wikimedia.world, call.parameters, wikimedia.rng, wikimedia.pages_an_answer)
+            document = api_answer(wikimedia.world, call.parameters, wikimedia.rng, wikimedia.pages_an_answer)
             if wikimedia.refuse(call):
-                content = {"error": {"code": "params-illegal", "info": "Bad parameters."}}
-            return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(content)
+                document = {"error": {"code": "params-illegal", "info": "Bad parameters."}}
+            return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(document)
 
         def commit(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> None:
             retry = {"Retry-After": str(wikimedia.retry_after)}
@@ -249,10 +257,16 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(packed)
                 return
             self.close_connection = True
+            if fault in ENDLESS:
+                self.wfile.write(ENDLESS[fault][0])
+                for _ in range(1000):
+                    self.wfile.write(ENDLESS[fault][1])
+                    time.sleep(0.002)
+                return
             self.head(status, {**headers, "Content-Length": str(len(body))})
             if fault == "drip":
-                for place in range(len(body)):
-                    self.wfile.write(body[place : place + 1])
+                for start in range(len(body)):
+                    self.wfile.write(body[start : start + 1])
                     self.wfile.flush()
                     time.sleep(0.002)
                 return
@@ -266,34 +280,34 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _dumps(content: object) -> bytes:
-    return json.dumps(content, ensure_ascii=False).encode()
+def _dumps(document: object) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def _without_one(body: bytes, *, rest_missing: bool = False) -> bytes:
     """An answer that lacks a page or an entity, and perhaps calls the others missing."""
     try:
-        content = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return b""
-    if "entities" in content:
-        content["entities"].popitem()
+    if "entities" in document:
+        document["entities"].popitem()
         if rest_missing:
-            content["entities"] = {key: {"id": key, "missing": ""} for key in content["entities"]}
-    elif "query" in content:
-        pages = content["query"]["pages"][1:]
+            document["entities"] = {key: {"id": key, "missing": ""} for key in document["entities"]}
+    elif "query" in document:
+        pages = document["query"]["pages"][1:]
         missing = [{"ns": 14, "title": page["title"], "missing": True} for page in pages]
-        content["query"]["pages"] = missing if rest_missing else pages
-    return _dumps(content)
+        document["query"]["pages"] = missing if rest_missing else pages
+    return _dumps(document)
 
 
 def _spoilt(body: bytes, fault: str) -> bytes:
     """An answer that lacks what it should say of a page or an entity, or whether it is whole."""
     try:
-        content = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return b""
-    entities, pages = content.get("entities"), content.get("query", {}).get("pages")
+    entities, pages = document.get("entities"), document.get("query", {}).get("pages")
     if entities:
         key = next((key for key, entity in entities.items() if "missing" not in entity), None)
         if key is None or fault == "continuation without a page":
@@ -302,7 +316,7 @@ def _spoilt(body: bytes, fault: str) -> bytes:
             entities[key] = {name: value for name, value in entities[key].items() if name not in ("claims", "labels")}
     elif pages and fault != "no end":
         del pages[0]
-        content |= {"batchcomplete": True}
+        document |= {"batchcomplete": True}
     else:
-        content = {name: value for name, value in content.items() if name not in ("batchcomplete", "continue")}
-    return _dumps(content)
+        document = {name: value for name, value in document.items() if name not in ("batchcomplete", "continue")}
+    return _dumps(document)

@@ -8,8 +8,8 @@ from typing import IO, Any, Literal
 
 from hiertree.pipelines.labels.scrape.client import Client, Clock, Transport
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 from wikimedia.server import Wikimedia
 
 CONTACT = "maps@univ-lab.fr"

@@ -54,16 +54,16 @@ class World:
 
     def add(self, *entities: dict[str, Any]) -> None:
         """Know further entities."""
-        self.entities.update({content["id"]: content for content in entities})
+        self.entities.update({document["id"]: document for document in entities})
 
     def infobox_values(self, item: str) -> list[str] | None:
         """The labels that the infobox of an item's category shows, or None where there is no infobox."""
-        content = self.entities.get(self.gone.get(item, item))
-        if content is None:
+        document = self.entities.get(self.gone.get(item, item))
+        if document is None:
             return None
-        values = _values(content, "P31")
+        values = _values(document, "P31")
         if CATEGORY in values:
-            topics = _values(content, MAIN_TOPIC)
+            topics = _values(document, MAIN_TOPIC)
             return self.infobox_values(topics[0]) if topics else None
         return [self.label(value) for value in values]
 
@@ -81,9 +81,9 @@ class World:
         """
         world = cls()
         classes = {} if subclasses is None else _known_types(subclasses)
-        for number, row in enumerate(_rows(path)):
+        for index, row in enumerate(_rows(path)):
             title = unquote(row["category"].split("/wiki/")[1]).replace("_", " ")
-            name, item = "Category:" + unquote(row["name"]), f"Q{7_000_000 + number}"
+            name, item = "Category:" + unquote(row["name"]), f"Q{7_000_000 + index}"
             label = WHOLE.get(row["supercategory"], row["supercategory"])
             value = classes.setdefault(
                 label, CATEGORY if label == "Wikimedia category" else f"Q{9_000_000 + len(classes)}"
@@ -92,8 +92,8 @@ class World:
                 world.pages[title] = CommonsPage(soft=name)
             world.pages[name] = CommonsPage(item)
             statements = [statement(value)] if label else []
-            if number % 10 == 9 and label:
-                topic = f"Q{8_000_000 + number}"
+            if index % 10 == 9 and label:
+                topic = f"Q{8_000_000 + index}"
                 world.add(entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC)))
                 item = topic
             world.add(entity(item, *statements))
@@ -125,14 +125,14 @@ class World:
         tops = sorted({f"Q{6_100_000 + ord(name[0])}" for name in superclasses.values()})
         self.add(
             *(
-                entity(top, statement(tops[number - 1], prop="P279"), labels={"en": top})
-                for number, top in enumerate(tops)
+                entity(top, statement(tops[index - 1], prop="P279"), labels={"en": top})
+                for index, top in enumerate(tops)
             )
         )
         for item, name in superclasses.items():
             self.add(entity(item, statement(f"Q{6_100_000 + ord(name[0])}", prop="P279"), labels={"en": name}))
-        for number, (item, name) in enumerate(classes.items()):
-            parents = [f"Q{6_000_000 + sum(name.split()[-1].encode())}", *([tops[0]] if number % 10 == 9 else [])]
+        for index, (item, name) in enumerate(classes.items()):
+            parents = [f"Q{6_000_000 + sum(name.split()[-1].encode())}", *([tops[0]] if index % 10 == 9 else [])]
             self.add(entity(item, *(statement(parent, prop="P279") for parent in parents), labels={"en": name}))
 
     @classmethod
@@ -142,58 +142,58 @@ class World:
         world.add(*(entity(f"Q{100 + kind}", labels={"en": f"kind {kind}"}) for kind in range(kinds)))
         world.add_hypernyms({f"Q{100 + kind}": f"kind {kind}" for kind in range(kinds)})
         world.add(entity("Q90", labels={"de": "Klamm"}), entity("Q91"), entity("Q4167410", labels={"en": "x"}))
-        for number in range(count):
-            _add_numbered(world, number, f"Q{100 + number % kinds}")
+        for index in range(count):
+            _add_numbered(world, index, f"Q{100 + index % kinds}")
         return world
 
 
-def _add_numbered(world: World, number: int, kind: str) -> None:
-    title, item, topic = f"Category:Place {number}", f"Q{10_000 + number}", f"Q{500_000 + number}"
-    page, content = CommonsPage(item), entity(item, statement(kind))
-    match number % 40:
+def _add_numbered(world: World, index: int, kind: str) -> None:
+    title, item, topic = f"Category:Place {index}", f"Q{10_000 + index}", f"Q{500_000 + index}"
+    page, document = CommonsPage(item), entity(item, statement(kind))
+    match index % 40:
         case 1:
-            world.pages[f"Category:New {number}"] = page
-            page = CommonsPage(soft=f"New {number}")
+            world.pages[f"Category:New {index}"] = page
+            page = CommonsPage(soft=f"New {index}")
         case 2:
-            world.pages[f"Category:New {number}"] = page
-            page = CommonsPage(hard=f"Category:New {number}")
+            world.pages[f"Category:New {index}"] = page
+            page = CommonsPage(hard=f"Category:New {index}")
         case 3:
             return
         case 4:
             page = CommonsPage()
         case 5:
-            content = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
+            document = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
             world.add(entity(topic, statement(kind)))
         case 6:
-            content = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
+            document = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
         case 7:
-            content = entity(item, statement("Q103"), statement(kind, rank="preferred"))
+            document = entity(item, statement("Q103"), statement(kind, rank="preferred"))
         case 8:
-            content = entity(item, statement(None))
+            document = entity(item, statement(None))
         case 9:
-            content = entity(item, statement(kind, numeric=True))
+            document = entity(item, statement(kind, numeric=True))
         case 10:
-            content = entity(item, statement("Q90"), statement("Q91"))
+            document = entity(item, statement("Q90"), statement("Q91"))
         case 11:
             world.gone[item] = topic
-            content = entity(topic, statement(kind))
+            document = entity(topic, statement(kind))
         case 12:
             world.pages[title] = page
             return
         case 13:
-            page = CommonsPage(soft=f"Category:Place {number}")
+            page = CommonsPage(soft=f"Category:Place {index}")
         case 14:
-            content = entity(item, statement("Q4167410"))
+            document = entity(item, statement("Q4167410"))
     world.pages[title] = page
-    world.add(content)
+    world.add(document)
 
 
 def recorded(folder: Path) -> World:
     """The entities of the recorded answers, as they were recorded."""
     world = World()
     for path in sorted(folder.glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        answer = content.get("response", content)
+        document = json.loads(path.read_text(encoding="utf-8"))
+        answer = document.get("response", document)
         entities = answer.get("entities", {}) if "id" not in answer else {answer["id"]: answer}
         entries = [entry for entry in entities.values() if "missing" not in entry and "id" in entry]
         world.entities |= {
@@ -213,8 +213,8 @@ def _known_types(folder: Path) -> dict[str, str]:
     return {label: item for item, label in item_of_label.items() if item}
 
 
-def _values(content: dict[str, Any], prop: str) -> list[str]:
-    claims = [claim for claim in (content["claims"] or {}).get(prop, []) if claim["rank"] != "deprecated"]
+def _values(document: dict[str, Any], prop: str) -> list[str]:
+    claims = [claim for claim in (document["claims"] or {}).get(prop, []) if claim["rank"] != "deprecated"]
     best = [claim for claim in claims if claim["rank"] == "preferred"] or claims
     values = [claim["mainsnak"]["datavalue"]["value"] for claim in best if claim["mainsnak"]["snaktype"] == "value"]
     return [value.get("id", f"Q{value['numeric-id']}") for value in values]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiertree.pipelines.labels.encode.phrases import KINDS, NO_LANDMARK, parse, thesaurus
+from hiertree.pipelines.labels.encode.place_nouns import KINDS, NO_LANDMARK, parse, thesaurus
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_noun_belongs_to_one_group_and_a_group_to_one_kind():
 
     import yaml
 
-    from hiertree.pipelines.labels.encode import phrases
+    from hiertree.pipelines.labels.encode import place_nouns
 
-    content = yaml.safe_load(Path(phrases.__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load(Path(place_nouns.__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
     groups = [group for kind in KINDS for theme in content[kind].values() for group in theme.items()]
     nouns = [noun for _, members in groups for noun in members]
     assert len({name for name, _ in groups}) == len(groups)

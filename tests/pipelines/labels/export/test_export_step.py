@@ -1,7 +1,7 @@
 """A data set to publish: the files agree, provenance says what people did, the same inputs give the same bytes."""
 
-import csv
 import json
+import shutil
 
 import pytest
 
@@ -12,13 +12,12 @@ from hiertree.pipelines.labels import (
     ClusterSettings,
     ColumnNames,
     ExportSettings,
+    build,
     clean_step,
     cluster_step,
-    compare_exports,
     export_step,
     read_proposal,
 )
-from hiertree.pipelines.labels.export.differences import describe_differences
 from hiertree.pipelines.labels.export.step import describe_exported
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
 from hiertree.pipelines.labels.review.session import Session
@@ -47,7 +46,7 @@ def proposal_folder(tmp_path_factory):
     labels = ["lake", "glacial lake", "lake", "waterfall", "mountain", "road bridge", "road bridge", "footbridge"]
     labels += ["church building", "Catholic cathedral", "art museum", "history museum", "lake|church building", ""]
     cells = [(label, "|".join("Q5" for _ in label.split("|") if label)) for label in labels]
-    rows = [f"{number},C{number},{label},{ids}" for number, (label, ids) in enumerate(cells)]
+    rows = [f"{index},C{index},{label},{ids}" for index, (label, ids) in enumerate(cells)]
     (folder / "listed.csv").write_text("\n".join(["landmark_id,category,instance_of,ids", *rows]))
     columns, reading = ColumnNames(item_ids="ids"), CleanSettings(multi="all")
     clean_step(folder / "listed.csv", out=folder / "cleaned", columns=columns, settings=reading)
@@ -60,11 +59,11 @@ def proposal_folder(tmp_path_factory):
 def log(proposal_folder, tmp_path):
     """Lakes are renamed, mountains called human-made, footbridges moved to the lakes, churches irrelevant."""
     proposal = read_proposal(proposal_folder)
-    number = {place.label: n for n, cluster in enumerate(proposal.clusters) for place in cluster.labels}
+    index = {member.label: n for n, cluster in enumerate(proposal.clusters) for member in cluster.labels}
     actions = [
-        Rename(cluster=number["lake"], name="standing water"),
-        SetKind(clusters=(number["mountain"],), kind="human-made"),
-        Move(labels=("footbridge",), to=number["waterfall"]),
+        Rename(cluster=index["lake"], name="standing water"),
+        SetKind(clusters=(index["mountain"],), kind="human-made"),
+        Move(labels=("footbridge",), to=index["waterfall"]),
         MarkLabels(labels=("church building",), irrelevant=True),
     ]
     session = Session(proposal, tmp_path / "anna.jsonl", "anna", clock=lambda: "2026-01-01T00:00:00Z")
@@ -113,7 +112,7 @@ def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log
     assert "images of" not in (unreviewed.folder / "README.md").read_text().replace("of images", "")
     gone = next(row for row in provenance(unreviewed.folder).values() if row["status"] == "dropped")["landmark_id"]
     of_image = [gone, gone, *unreviewed.tree.leaves, unreviewed.tree.leaves[0], 10**6]
-    rows = [f"{number:016x},http://x/{number},{landmark}" for number, landmark in enumerate(of_image)]
+    rows = [f"{index:016x},http://x/{index},{landmark}" for index, landmark in enumerate(of_image)]
     (tmp_path / "train.csv").write_text("\n".join(["id,url,landmark_id", *rows]) + "\n")
     counting = ExportSettings(image_table=tmp_path / "train.csv")
     export = export_step(proposal_folder, out=tmp_path / "out", review=log, settings=counting)
@@ -128,6 +127,15 @@ def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log
         settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
     )
     assert "`train_clean.csv` has 38 images, 36 of them of these landmarks." in (clean.folder / "README.md").read_text()
+    repeated = f"{gone},d e d\n{export.tree.leaves[0]},a a.jpg a\n"
+    (tmp_path / "train_clean.csv").write_text(f"landmark_id,images\n{repeated}")
+    repeated_export = export_step(
+        proposal_folder,
+        out=tmp_path / "r",
+        review=log,
+        settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
+    )
+    assert "has 4 images, 2 of them" in (repeated_export.folder / "README.md").read_text()
     (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
     with pytest.raises(TableError, match="landmark_id"):
         export_step(proposal_folder, out=tmp_path / "bad", review=log, settings=counting)
@@ -159,6 +167,45 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
 
 
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: bytes(len(text)), lambda _: b""])
+@pytest.mark.parametrize("cut_at_a_line", [False, True])
+def test_hypernyms_that_are_not_as_they_were_written_do_not_enter_a_data_set(
+    proposal_folder, tmp_path, damage, cut_at_a_line
+):
+    folder = tmp_path / "clustered"
+    shutil.copytree(proposal_folder, folder)
+    table = folder / "hypernyms.csv"
+    text = damage(table.read_bytes())
+    table.write_bytes(text[: text.rfind(b"\n") + 1] if cut_at_a_line else text)
+    with pytest.raises(TableError, match=r"hypernyms\.csv is missing or has changed: expected as its step wrote it"):
+        export_step(folder, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_are_no_landmarks_are_left_out_unless_they_are_to_be_kept(tmp_path):
+    labels = ["lake", "lake", "film", "lake|film", "human", "pond"]
+    (tmp_path / "t.csv").write_text("landmark_id,instance_of\n" + "".join(f"{i},{x}\n" for i, x in enumerate(labels)))
+    clean_step(tmp_path / "t.csv", out=tmp_path / "cleaned", settings=CleanSettings(multi="all"))
+    settings = ClusterSettings(clusters=3, restarts=1)
+    clusters = cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=settings).proposal.clusters
+    marked = {member.label for cluster in clusters for member in cluster.labels if "no landmark" in member.doubt}
+    assert marked == {"film", "human"}
+    export = export_step(tmp_path / "clustered", out=tmp_path / "exported")
+    assert {landmark.landmark_id: landmark.labels for landmark in export.kept} == {
+        **dict.fromkeys("013", ("lake",)),
+        "5": ("pond",),
+    }
+    dropped = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in export.dropped}
+    assert dropped == {"2": ("no landmark", "creative work"), "4": ("no landmark", "person")}
+    assert "2 dropped: no landmark" in describe_exported(export)
+    assert {row["status"] for row in provenance(export.folder).values() if row["labels"] == ["film"]} == {"dropped"}
+    every = export_step(tmp_path / "clustered", out=tmp_path / "all", settings=ExportSettings(keep_unfit=True))
+    assert (every.report["kept"], every.report["dropped"]) == (6, {})
+    (tmp_path / "t.csv").write_text("landmark_id,instance_of\n1,film\n2,human\n")
+    with pytest.raises(TableError, match="--keep-unfit keeps what is marked as no landmark"):
+        build({"landmarks": tmp_path / "t.csv", "cluster": {"clusters": 2}}, out=tmp_path / "built")
+
+
 def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):
     first, two = (
         export_step(proposal_folder, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
@@ -169,31 +216,7 @@ def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp
         assert (first / name).read_bytes() == (two / name).read_bytes(), name
 
 
-def test_two_exports_are_compared_landmark_by_landmark(proposal_folder, log, tmp_path):
-    first = export_step(proposal_folder, out=tmp_path / "a").folder
-    two = export_step(proposal_folder, out=tmp_path / "b", review=log).folder
-    comparison = compare_exports(first, two, table=tmp_path / "changes.csv")
-    assert comparison["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
-    assert comparison["changed"] == {
-        "any": 6,
-        "supercategory": 1,
-        "hierarchical_label": 5,
-        "natural_or_human_made": 2,
-    }
-    (renamed,) = comparison["clusters"]["renamed"]
-    assert renamed["b"] == "standing water"
-    assert comparison["agreement"]["ari"] < 1
-    assert "renamed: lake → standing water" in describe_differences(comparison)
-    with (tmp_path / "changes.csv").open(newline="") as file:
-        changes = {row["landmark_id"]: row for row in csv.DictReader(file)}
-    assert len(changes) == comparison["changed"]["any"] + comparison["landmarks"]["only_a"]
-    assert changes["8"]["hierarchical_label_b"] == ""
-    comparison_with_table = compare_exports(first, first / "hierarchical.csv")
-    assert comparison_with_table["changed"]["any"] == 0
-    assert comparison_with_table["agreement"]["ari"] == 1
-
-
-def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tmp_path):
+def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")
     with pytest.raises(OptionError, match=r"split='\.\./train'"):
@@ -201,6 +224,4 @@ def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tm
     log.write_bytes(log.read_bytes().replace(b'"rename"', b'"renamed"'))
     with pytest.raises(HiertreeError, match="anna"):
         export_step(proposal_folder, out=tmp_path / "out", review=log)
-    with pytest.raises(TableError, match="holds 0 files"):
-        compare_exports(tmp_path, proposal_folder)
     assert not (tmp_path / "out").exists()

@@ -8,12 +8,13 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from hiertree.datasets import load_table
 from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels import ImagesSettings, build, images_step
+from hiertree.pipelines.labels import ImagesSettings, build, images_step, read_landmarks
 from hiertree.pipelines.labels.export.images import _held_out
 
 
@@ -66,18 +67,70 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
     assert first == repeat != reseeded
 
 
+@pytest.fixture
+def small_export(tmp_path):
+    """A table of three lakes, and a folder of photos with what lies in such folders."""
+    rows = "".join(f"{landmark},C,lake,lake,natural\n" for landmark in (1, 2, 30000))
+    header = "landmark_id,category,supercategory,hierarchical_label,natural_or_human_made\n"
+    (tmp_path / "hierarchical.csv").write_text(header + rows)
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("1.jpg", "._1.jpg", "2.png", "elsewhere.jpg"):
+        Image.new("RGB", (8, 8)).save(photos / name)
+    (photos / "elsewhere.jpg").rename(tmp_path / "elsewhere.jpg")
+    (photos / "30000").mkdir()
+    (photos / "30000" / "._b.jpg").write_bytes(b"a resource fork")
+    (photos / "30000" / "b.jpg").symlink_to(tmp_path / "elsewhere.jpg")
+    return tmp_path / "hierarchical.csv", photos
+
+
+def listed(export, photos, out, **options):
+    images_step(export, out=out, settings=ImagesSettings(images=photos, min_images=1, **options))
+    return sorted(read_table(out / "images.csv")["image"])
+
+
+def test_hidden_files_are_no_photos_links_are_and_none_counts_twice(small_export, tmp_path):
+    export, photos = small_export
+    assert listed(export, photos, tmp_path / "a") == ["1.jpg", "2.png", "30000/b.jpg"]
+    table = tmp_path / "images.csv"
+    table.write_text("image_id,landmark_id\n1,1\n2,2\n1,1\n1.jpg,1\n")
+    assert listed(export, photos, tmp_path / "b", image_table=table) == ["1.jpg", "2.png"]
+    (photos / "1").mkdir()
+    (photos / "1" / "1.jpg").symlink_to(photos / "1.jpg")
+    table.write_text("landmark_id,images\n1,1 1.jpg 1\n../photos,2\n")
+    assert listed(export, photos, tmp_path / "c", image_table=table) == ["1.jpg"]
+
+
+@pytest.mark.parametrize("ids", ["1.0 2 3E+04", "001 2 30000.0"])
+def test_ids_written_otherwise_are_counted_and_named(small_export, tmp_path, caplog, ids):
+    export, photos = small_export
+    first, second, third = ids.split()
+    (tmp_path / "t.csv").write_text(f"image_id,landmark_id\n1,{first}\n2,{second}\n1,{third}\n")
+    with caplog.at_level("INFO"):
+        assert listed(export, photos, tmp_path / "a", image_table=tmp_path / "t.csv") == ["2.png"]
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert f"2 ids of {tmp_path / 't.csv'} met none of the landmarks ({first!r}, {third!r})" in message
+    assert "2 of the latter none of the former ('1', '30000')" in message
+    caplog.clear()
+    (tmp_path / "scraped.csv").write_text(f"landmark_id,instance_of\n{first},lake\n{second},dam\n{third},pond\n")
+    with caplog.at_level("INFO"):
+        landmarks, num_unknown = read_landmarks(export, tmp_path / "scraped.csv")
+    assert (num_unknown, sum(landmark.values is not None for landmark in landmarks)) == (2, 1)
+    assert f"2 ids of the table of values met none of the table of landmarks ({first!r}, {third!r})" in caplog.text
+
+
 @settings(max_examples=50)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    share=st.floats(0, 1),
+    fraction=st.floats(0, 1),
     seed=st.integers(0, 5),
 )
-def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed):
+def test_every_supercategory_gives_its_fraction_but_for_rounding(sizes, fraction, seed):
     paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
-    mask = np.array(_held_out(paths, share=share, seed=seed))
+    mask = np.array(_held_out(paths, fraction, seed=seed))
     for node, size in enumerate(sizes):
-        assert abs(mask[paths[:, 0] == node].sum() - share * size) <= 1
-    assert abs(mask.sum() - share * len(paths)) <= 0.5
+        assert abs(mask[paths[:, 0] == node].sum() - fraction * size) <= 1
+    assert abs(mask.sum() - fraction * len(paths)) <= 0.5
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from hiertree.errors import ImageError, TableError
-from hiertree.pipelines.labels.export.tables import HierarchicalRow
+from hiertree.pipelines.labels.export.step import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import (
     TreeNode,
     TreeSettings,

@@ -17,19 +17,20 @@ from hiertree.pipelines.labels.review import reviewed
 from hiertree.pipelines.labels.review.actions import (
     Accept,
     Approve,
+    Check,
     MarkEither,
     MarkLabels,
     Merge,
     Move,
     Placement,
     Rename,
+    Sample,
     SetAbove,
     SetKind,
-    Settle,
     Split,
 )
-from hiertree.pipelines.labels.review.history import History, Redo, Undo
-from hiertree.pipelines.labels.review.log_file import reviewed_proposal
+from hiertree.pipelines.labels.review.log_file import History, Redo, Undo
+from hiertree.pipelines.labels.review.results import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import open_review
 from hiertree.pipelines.labels.review.session import Session
 from hiertree.pipelines.labels.review.state import State, initial_state
@@ -77,7 +78,8 @@ def requests():
         st.builds(SetKind, clusters=select, kind=kinds),
         st.builds(SetAbove, clusters=select, above=st.lists(names, max_size=2).map(tuple)),
         st.builds(Approve, clusters=select, approved=st.booleans()),
-        st.builds(Settle, labels=labels, choice=st.just("own"), to=numbers, irrelevant=st.booleans()),
+        st.builds(Check, labels=labels),
+        st.builds(Sample, labels=labels, doubted=st.just(())),
         st.builds(Undo),
         st.builds(Redo),
     )
@@ -125,7 +127,7 @@ def test_a_recorded_review_leads_to_the_clusters_it_led_to(proposal):
         "castle": ("human-made", ("castle",), ["castle"]),
     }
     assert (result.events, result.approved, result.torn, result.irrelevant) == (16, 2, 0, {"temple"})
-    assert [place.doubt for place in result.proposal.cluster_of()["reservoir"].labels] == ["kind", ""]
+    assert [place.doubt for place in result.proposal.cluster_of()["reservoir"].labels] == ["", ""]
     assert reviewed(proposal, RECORDED) == result
 
 
@@ -316,14 +318,12 @@ def test_targets_are_accepted_at_the_beginning_of_a_log_alone(tmp_path):
     write_proposal(folder / "proposal.json", proposal)
     assert read_proposal(folder) == proposal
     for _ in range(2):  # the same command goes on
-        review = open_review(folder, annotator="anna", log=log, accept_targets=True)
+        review = open_review(folder, annotator="anna", log=log, accept_targets=True, sample=0)
         assert review.session.news(0).history.seq == 1
     clusters = {cluster.name: cluster.labels for cluster in review.session.news(0).history.state.clusters.values()}
     assert clusters["church"] == {"church building", "cathedral", "temple", "castle"}
     assert clusters["mountain"] == {"mountain", "summit", "volcano", "pond"}
     assert act(review.session, Undo()).state == initial_state(proposal)
-    with pytest.raises(OptionError, match="one of them"):
-        open_review(folder, annotator="chief", adjudicate=(log, log), accept_targets=True)
 
 
 def test_clusters_may_change_places_at_once():

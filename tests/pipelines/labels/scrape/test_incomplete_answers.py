@@ -14,8 +14,8 @@ from hiertree.pipelines.labels.scrape import action_api
 from hiertree.pipelines.labels.scrape.client import Client, HttpAnswer
 from hiertree.pipelines.labels.scrape.outcomes import tally
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 A, B = "Category:A", "Category:B"
 Parameters = Mapping[str, str]
@@ -30,8 +30,8 @@ class Answering:
     def get(self, url: str, parameters: Parameters | None = None) -> HttpAnswer:
         assert url
         self.asked.append(parameters or {})
-        content = self._answer(parameters or {})
-        return HttpAnswer(200, {}, content if isinstance(content, bytes) else json.dumps(content).encode())
+        document = self._answer(parameters or {})
+        return HttpAnswer(200, {}, document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
 def in_turn(*answers: Any) -> Answering:

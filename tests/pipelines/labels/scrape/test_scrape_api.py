@@ -12,10 +12,10 @@ from wikimedia.world import CommonsPage, entity, recorded, statement
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept
 from hiertree.pipelines.labels.landmarks import InstanceValue
-from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
+from hiertree.pipelines.labels.scrape.action_api import item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_subjects
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Store
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_every_complication_has_its_outcome(store):
 
 def test_a_chain_of_moves_ends_after_five(store):
     world = World.numbered(0)
-    for number in range(9):
-        world.pages[f"Category:Place {number}"] = CommonsPage(soft=f"Place {number + 1}", template="cat-red")
+    for index in range(9):
+        world.pages[f"Category:Place {index}"] = CommonsPage(soft=f"Place {index + 1}", template="cat-red")
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
@@ -252,7 +252,7 @@ def test_landmarks_without_a_named_class_are_dropped_or_keep_its_id(store, tmp_p
     with Wikimedia(gone_classes()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
     table = tmp_path / "landmarks.csv"
-    table.write_text("landmark_id,category\n" + "".join(f"{number},c{number}\n" for number in range(40)))
+    table.write_text("landmark_id,category\n" + "".join(f"{index},c{index}\n" for index in range(40)))
     dropped = clean_step(table, store=store.path, out=tmp_path / "dropped")
     assert dropped["because"]["no label"]["missing class"] == 2
     clean_step(table, store=store.path, out=tmp_path / "kept", settings=CleanSettings(unnamed="keep"))

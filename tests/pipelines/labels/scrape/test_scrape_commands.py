@@ -6,7 +6,6 @@ import time
 
 import pytest
 from wikimedia import Wikimedia, World
-from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 from wikimedia.world import entity, statement
 
@@ -14,8 +13,8 @@ from hiertree.errors import OptionError, ScrapeError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
-from hiertree.pipelines.labels.scrape import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
 
@@ -29,13 +28,13 @@ def run(*arguments):
 def web_options(wikimedia):
     options = {"contact": CONTACT, "requests-per-minute": "100000", "backoff": "0.001", "max-retries": "2"}
     options |= {name.replace("_", "-"): url for name, url in wikimedia.options.items()}
-    return [part for name, value in options.items() for part in (f"--{name}", value)]
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "landmarks.csv"
-    path.write_text("landmark_id,category\n" + "".join(f"{number},{URL}{number}\n" for number in range(60)))
+    path.write_text("landmark_id,category\n" + "".join(f"{index},{URL}{index}\n" for index in range(60)))
     return path
 
 
@@ -51,6 +50,16 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
+
+
+@pytest.mark.parametrize("category", ["no://category", "Category:Place 0"])
+def test_what_comes_next_is_said_only_where_something_is_labeled(tmp_path, capsys, monkeypatch, category):
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n1,{category}\n")
+    with Wikimedia(World.numbered(1)) as wikimedia:
+        assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 0
+    printed = capsys.readouterr()
+    assert ("next: hiertree labels clean" in printed.err) == ("1 labeled" in printed.out) == ("no:" not in category)
 
 
 def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
@@ -114,7 +123,6 @@ def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_pat
         (["--contact", CONTACT, "--backoff", "0"], "backoff=0"),
         (["--contact", CONTACT, "--refresh-older-than", "-1"], "refresh_older_than=-1"),
         (["--contact", CONTACT, "--id-column", "id"], "no column 'id'"),
-        (["--dump", "absent.json.bz2"], "absent.json.bz2: expected a Wikidata dump"),
     ],
 )
 def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, options, message):
@@ -125,7 +133,7 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
 
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
-    assert "expected an existing store" in capsys.readouterr().err
+    assert f"no such file: {tmp_path / 'absent.sqlite'}: expected an existing store" in capsys.readouterr().err
     second_store = tmp_path / "other.sqlite"
     second_store.write_bytes(table.read_bytes())
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
@@ -133,51 +141,22 @@ def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert second_store.read_bytes() == table.read_bytes()
 
 
-@pytest.mark.parametrize("by", ["api", "dump"])
-def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, tmp_path, capsys, monkeypatch, by):
-    world, store, open_store = World.numbered(60), tmp_path / "s.sqlite", Store.__init__
-    (tmp_path / "dump.json").write_text(dump_text(world))
+def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, tmp_path, capsys, monkeypatch):
+    store, open_store = tmp_path / "s.sqlite", Store.__init__
 
     def small(self, *arguments, **options):
         open_store(self, *arguments, **options)
         pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
         self.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
 
-    with Wikimedia(world) as wikimedia:
-        options = web_options(wikimedia) if by == "api" else ["--dump", tmp_path / "dump.json", "--processes", 1]
+    with Wikimedia(World.numbered(60)) as wikimedia:
         with monkeypatch.context() as full:
             full.setattr(Store, "__init__", small)
-            assert run("scrape", table, "--store", store, *options) == 2
+            assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
         assert f"{store}: database or disk is full" in line
-        assert list(tmp_path.glob(".dump-*")) == []
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
     assert "48 labeled" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"landmark_id,category\n1,x\n" * 20,
-        b"# Labels\n\nSome text.\n",
-        b"[1, 2]\n",
-        b"[\n1,\n2\n]\n",
-        b'{\n  "name": "hiertree"\n}\n',
-        b'{"format":"hiertree-review-1"}\n{"seq":1}\n',
-        b'[\n{"id":17},\n]\n',
-        b"[\n]\n",
-        b"[",
-        b"PAR1\x00\x15\x04\x15",
-        bytes(range(256)) * 100,
-    ],
-)
-def test_what_is_no_dump_is_not_read_as_one(table, tmp_path, capsys, content):
-    (tmp_path / "dump.json").write_bytes(content)
-    assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--dump", tmp_path / "dump.json") == 2
-    printed = capsys.readouterr()
-    assert "expected a Wikidata dump" in printed.err
-    assert printed.out == ""
-    assert not (tmp_path / "s.sqlite").exists()
 
 
 def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
@@ -197,11 +176,11 @@ def test_pages_may_be_read_faster_than_the_api_is_asked():
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         store.connection.executescript("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE);")
-    content = (tmp_path / "s.sqlite").read_bytes()
+    body = (tmp_path / "s.sqlite").read_bytes()
     for create in (True, False):
         with pytest.raises(ScrapeError, match=r"expected a store of 'labels scrape', version 3; scrape into another"):
             Store(tmp_path / "s.sqlite", create=create)
-    assert (tmp_path / "s.sqlite").read_bytes() == content
+    assert (tmp_path / "s.sqlite").read_bytes() == body
 
 
 @pytest.fixture
@@ -252,16 +231,13 @@ def test_what_was_scraped_without_hypernyms_gets_them_by_one_command(springs, tm
     assert not (tmp_path / "n.sqlite").exists()
 
 
-@pytest.mark.parametrize("source", ["contact", "dump"])
-def test_a_plan_of_scraped_values_asks_for_the_hypernyms_alone(springs, tmp_path, source):
+def test_a_plan_of_scraped_values_asks_for_the_hypernyms_alone(springs, tmp_path):
     world, rows = springs
     (tmp_path / "table.csv").write_text(rows)
-    (tmp_path / "dump.json").write_text(dump_text(world))
     messages = []
     with Wikimedia(world) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
-        scraping = asking if source == "contact" else {"dump": tmp_path / "dump.json", "processes": 1}
-        plan = {"landmarks": tmp_path / "table.csv", "instances": tmp_path / "table.csv", "scrape": scraping}
+        plan = {"landmarks": tmp_path / "table.csv", "instances": tmp_path / "table.csv", "scrape": asking}
         first = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out", say=messages.append)
         steps = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out")
     assert "clustered" in first.steps

@@ -2,7 +2,9 @@
 
 import gzip
 import re
-from datetime import datetime, timezone
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from socket import gaierror
@@ -15,11 +17,11 @@ from hypothesis import strategies as st
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import MaxRetryError, NameResolutionError
 from wikimedia import Wikimedia, World
-from wikimedia.server import FAULTS
+from wikimedia.server import ENDLESS, FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, OutputError, ScrapeError
-from hiertree.io.locks import locked_file
+from hiertree.io.files import locked_file
 from hiertree.pipelines.labels.scrape import client as module
 from hiertree.pipelines.labels.scrape import scraping
 from hiertree.pipelines.labels.scrape.client import (
@@ -38,8 +40,8 @@ from hiertree.pipelines.labels.scrape.client import (
     wait_before_retry,
 )
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 _NOWHERE = NameResolutionError("commons.wikimedia.org", HTTPConnection("x"), gaierror(-3, "temporary failure"))
 _UNRESOLVED = requests.exceptions.ConnectionError(MaxRetryError(None, "/", _NOWHERE))
@@ -92,8 +94,8 @@ def test_retry_after_is_read_in_both_forms(header, seconds):
 
 
 @given(st.integers(0, 100), st.none() | st.floats(0, 3600), st.floats(0, 1))
-def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, retry_after, share):
-    seconds = wait_before_retry(5, attempt, retry_after, share)
+def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, retry_after, jitter):
+    seconds = wait_before_retry(5, attempt, retry_after, jitter)
     assert seconds >= max(5, retry_after or 0)
     assert seconds <= max(300 * 1.25, retry_after or 0)
     assert seconds <= wait_before_retry(5, attempt + 1, retry_after, 1)
@@ -361,8 +363,9 @@ def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
     assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", messages[0])
 
 
-def test_an_answer_that_drips_is_cut_off_by_time(monkeypatch):
-    with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
+@pytest.mark.parametrize("fault", ["drip", *ENDLESS])
+def test_an_answer_that_drips_is_cut_off_by_time(monkeypatch, fault):
+    with Wikimedia(World.numbered(2), fault=lambda index: fault if index == 0 else None) as wikimedia:
         transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.3)
         with pytest.raises(TryAgain, match="more than 0 s"):
@@ -406,3 +409,32 @@ def test_a_redirect_to_what_is_no_url_is_tried_again():
         settings = ScrapeSettings(contact=CONTACT, max_retries=0, **wikimedia.options)
         with pytest.raises(Unanswered, match="Invalid IPv6 URL"):
             Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)
+
+
+@pytest.mark.parametrize("ahead", [-86_400, -90, 7_200])
+def test_a_retry_after_date_is_meant_by_the_servers_clock(ahead):
+    server_time = NOON + timedelta(seconds=ahead)
+    dates = {
+        name: format_datetime(server_time + timedelta(seconds=s), usegmt=True) for name, s in (("a", 0), ("b", 40))
+    }
+    with pytest.raises(TryAgain) as caught:
+        check_status(answer(503, {"date": dates["a"], "retry-after": dates["b"]}), NOON)
+    assert caught.value.after == 40
+
+
+def test_a_clock_that_goes_back_while_old_facts_are_asked_for_again_asks_each_once(store):
+    time = FakeTime()
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        scrape(store, wikimedia, time)
+        first, cutoff = len(wikimedia.asked), int(time.now().timestamp()) + 1
+        time.start -= timedelta(days=3)
+        scrape(store, wikimedia, time, cutoff=cutoff)
+        keys = [
+            (request.path, request.parameters["action"], key)
+            for request in wikimedia.asked[first:]
+            for key in request.keys
+        ]
+    assert (
+        max(Counter((path, *rest) for path, *rest in keys).values()) <= 2
+    )  # an item: its classes, and what it is called
+    assert store.missing(cutoff=cutoff) == {stage: [] for stage in store.missing()}

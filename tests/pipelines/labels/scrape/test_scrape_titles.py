@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.scrape.titles import category_title, landmark_key, linked_title, normal_title, page_path
+from hiertree.pipelines.labels.texts import category_title, landmark_key, linked_title, normal_title, page_path
 
 COMMONS = "http://commons.wikimedia.org/wiki/"
 
@@ -24,7 +24,9 @@ COMMONS = "http://commons.wikimedia.org/wiki/"
         ("Category:AC/DC_Lane", "Category:AC/DC Lane"),
         ("Category:100%25_Design", "Category:100% Design"),
         ("category:__oslo_", "Category:Oslo"),
-        ("Category:%C3%9Fign", "Category:ßign"),
+        # first letters that $wgOverrideUcfirstCharacters of Wikimedia's wikis leaves as they are, or gives a capital
+        *((f"Category:{sign}x", f"Category:{sign}x") for sign in "ßŉაჰჿⅷⓩꞹﬁ\U00016e60ὒᾈῼ"),
+        *((f"Category:{small}x", f"Category:{capital}x") for small, capital in ("ᾳᾼ", "ᾀᾈ", "ǆǄ", "łŁ", "жЖ", "𐐨𐐀")),
     ],
 )
 def test_urls_become_titles(url, title):
@@ -74,6 +76,10 @@ def test_malformed_urls_are_refused_with_a_reason(url, reason):
         ("\u200eCategory:Comet Falls\u200f", "Category:Comet Falls"),
         ("\u202aComet \u202eFalls\u202c", "Category:Comet Falls"),
         ("Q: a place", "Category:Q: a place"),
+        (":Category:comet_Falls", "Category:Comet Falls"),
+        ("c:Category:Comet Falls", "Category:Comet Falls"),
+        ("[[:commons:Category:Comet Falls|the falls]]", "Category:Comet Falls"),
+        ("[[Category:Comet Falls]]", "Category:Comet Falls"),
     ],
 )
 def test_a_landmark_may_be_named_by_a_title_or_an_item(cell, key):
@@ -81,7 +87,8 @@ def test_a_landmark_may_be_named_by_a_title_or_an_item(cell, key):
 
 
 @pytest.mark.parametrize(
-    "cell", ["", "File:Falls.jpg", "User talk:A", "www.example.org/a", "/etc/passwd", "a|b", "%FF"]
+    "cell",
+    ["", "File:Falls.jpg", "User talk:A", "www.example.org/a", "/etc/passwd", "a|b", "%FF", "Q1;Q2", "wd:Q1、 wd:Q2"],
 )
 def test_what_names_no_category_is_refused(cell):
     with pytest.raises(CategoryError):

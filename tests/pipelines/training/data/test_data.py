@@ -19,7 +19,7 @@ from hiertree.datasets.readers.images import ArrayImages, FileImages
 from hiertree.errors import InputError, MissingResourceError, RecipeError, TableError
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
 from hiertree.pipelines.training.data.splits import as_image_dataset, check_apart
-from hiertree.pipelines.training.data.views import NUMBERS, ImageViews, batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.data.views import DRAWS, ImageViews, batch_draws, crop_photo, move_glyphs
 from hiertree.pipelines.training.recipe.settings import (
     GlyphAugmentation,
     ImageSettings,
@@ -29,7 +29,7 @@ from hiertree.pipelines.training.recipe.settings import (
 from hiertree.samplers import ClassBalancedSampler
 from hiertree.tree import LabelTree
 
-STILL = np.full((4, NUMBERS), 0.5, dtype=np.float32)
+STILL = np.full((4, DRAWS), 0.5, dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def images(dataset: ImageDataset) -> Tensor:
 
 def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
     keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-    draws = {batch_numbers(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
+    draws = {batch_draws(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
     assert len(draws) == len(keys)
 
 
@@ -74,7 +74,7 @@ def test_glyphs_are_never_mirrored() -> None:
     corner = torch.zeros(64, 1, 28, 28, dtype=torch.uint8)
     corner[:, :, 6:10, 6:22] = 255  # an "F" without its arm: top bar and left stem
     corner[:, :, 6:22, 6:10] = 255
-    shifted = move_glyphs(corner, batch_numbers(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
+    shifted = move_glyphs(corner, batch_draws(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
     left, right = shifted[..., :14].sum(dim=(1, 2, 3)), shifted[..., 14:].sum(dim=(1, 2, 3))
     assert bool((left > right).all())
 
@@ -95,7 +95,7 @@ def test_photo_flip_mirrors_half_of_the_images(images: Tensor) -> None:
 @pytest.mark.parametrize("shape", [(3, 1, 300), (3, 300, 1), (1, 7, 5)])
 def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
     photo = torch.randint(0, 256, shape, dtype=torch.uint8)
-    for row in batch_numbers(20, seed=0, epoch=0, batch=0):
+    for row in batch_draws(20, seed=0, epoch=0, batch=0):
         assert crop_photo(photo, row, PhotoAugmentation(), size=16).shape == (shape[0], 16, 16)
 
 

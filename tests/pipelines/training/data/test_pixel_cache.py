@@ -14,10 +14,9 @@ from PIL import Image
 from hiertree.datasets import ImageDataset, load_table
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, MissingResourceError
-from hiertree.pipelines.training.data import pixel_cache
+from hiertree.pipelines.training.data import views
 from hiertree.pipelines.training.data.batches import BatchKey, batch_loader
-from hiertree.pipelines.training.data.pixel_cache import PixelCache
-from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.data.views import ImageViews, PixelCache
 from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
@@ -108,7 +107,7 @@ def decoded_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
     photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
+    monkeypatch.setattr(views, "_ROWS_PER_FILE", 4)
     cached = settings(cache=True, cache_folder=str(tmp_path / "kept"))
     (tmp_path / "6.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"6\.png"):
@@ -125,7 +124,7 @@ def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
 def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
     photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
+    monkeypatch.setattr(views, "_ROWS_PER_FILE", 4)
     cached = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
     views_before = ImageViews(photos.images, cached)
     save_photo(tmp_path / "5.png", 99)

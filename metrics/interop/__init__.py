@@ -1,1 +1,0 @@
-"""Metrics inside the loops of other libraries: torchmetrics, pytorch-metric-learning, Lightning."""

@@ -1,0 +1,149 @@
+"""Certainty is checked on site: certain labels are drawn, a person says which are wrong, and that puts others in doubt.
+
+Of N certain labels n are drawn, as many of a cluster as its size asks for. With k of them wrong, at most as many are
+wrong in all as would leave k or fewer in such a draw with a probability of 5 % (the hypergeometric bound). Where the
+bound exceeds the target, the verdicts refit how probably a label is wrong: a logistic regression on the fraction of the
+cluster that vouches for it, on whether the list's sense is that of most of the cluster, and on the cluster's size and
+purity, drawn towards the coefficients of public references. The labels that are most probably wrong lose their
+certainty until at most the target is expected among the others, and a new sample is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster.proposing import Proposal
+from ..encode.place_nouns import parse
+from .actions import Sample
+from .state import State
+
+SAMPLE_SIZE, TARGET, CONFIDENCE = 40, 0.05, 0.95
+SHIPPED = (-2.2, -2.0, -0.8, -0.1, -0.5)  # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
+_SPREAD = 1.0  # of the coefficients about those
+_STEPS = 25  # of Newton's method
+
+
+@dataclass(frozen=True)
+class SampleResult:
+    """What a sample of the certain labels shows so far."""
+
+    size: int  # how many were drawn
+    checked: int  # how many of these a person looked at
+    wrong: int  # how many of these were moved or left out
+    certain: int  # how many labels are certain
+
+    @property
+    def bound(self) -> float:
+        """The fraction of the certain labels that is wrong at most, at 95 %."""
+        return upper_bound(self.wrong, self.checked, self.certain)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that were drawn were looked at."""
+        return self.checked == self.size > 0
+
+    def __str__(self) -> str:
+        if not self.checked:
+            return f"{self.size} certain labels to check"
+        verdict = f"{self.wrong or 'none'} {'was' if self.wrong <= 1 else 'were'} wrong"
+        fractions = f"{100 * self.wrong / self.checked:.0f} %, at most {100 * self.bound:.0f} % (95 %)"
+        return f"of {self.checked} certain ones {verdict}: {fractions}"
+
+
+def upper_bound(wrong: int, checked: int, certain: int) -> float:
+    """The greatest fraction of ``certain`` labels with which so few of those checked are wrong in one draw of twenty.
+
+    >>> upper_bound(6, 40, 100_000), upper_bound(0, 40, 40), upper_bound(0, 0, 40)
+    (0.27512, 0.0, 1.0)
+    """
+    from scipy.stats import hypergeom
+
+    counts = np.arange(wrong, certain - (checked - wrong) + 1)
+    probable = hypergeom.cdf(wrong, certain, counts, checked) >= 1 - CONFIDENCE
+    return float(counts[probable].max() / certain) if certain else 1.0
+
+
+def certain_labels(proposal: Proposal, state: State) -> frozenset[str]:
+    """The labels that were certain, and that no sample has put in doubt; those looked at stay among them."""
+    members = (member for cluster in proposal.clusters for member in cluster.labels)
+    return frozenset(member.label for member in members if not member.doubt) - state.marked("doubted")
+
+
+def sample_result(proposal: Proposal, state: State) -> SampleResult:
+    """What the last sample shows: a verdict is the first that happens to a label, left where it is or not."""
+    sampled, right = state.marked("sampled"), state.marked("checked")
+    wrong = (sampled - right) & (state.marked("moved") | state.marked("irrelevant"))
+    return SampleResult(len(sampled), len((sampled & right) | wrong), len(wrong), len(certain_labels(proposal, state)))
+
+
+def draw(proposal: Proposal, state: State, *, seed: int, size: int = SAMPLE_SIZE) -> tuple[str, ...]:
+    """Certain labels that nobody has looked at, by cluster size: every n-th from a random one on."""
+    seen = state.marked("checked") | state.marked("moved") | state.marked("irrelevant")
+    candidates = certain_labels(proposal, state) - seen
+    generator = np.random.default_rng(seed)
+    clusters = sorted(state.clusters.values(), key=lambda cluster: cluster.number)
+    members = [sorted(cluster.labels & candidates) for cluster in clusters]
+    ordered = [labels[index] for labels in members for index in generator.permutation(len(labels))]
+    step = max(len(ordered) / max(size, 1), 1)
+    start = generator.uniform(0, step)
+    drawn = ordered if step == 1 else [ordered[int(start + index * step)] for index in range(size)]
+    return tuple(drawn[index] for index in generator.permutation(len(drawn)))
+
+
+def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None:
+    """The sample after a complete one whose bound exceeds the target, if its verdicts put other labels in doubt."""
+    result = sample_result(proposal, state)
+    if not result.is_complete or result.bound <= TARGET:
+        return None
+    seen = state.marked("checked") | state.marked("moved") | state.marked("irrelevant")
+    certain = certain_labels(proposal, state)
+    known = {label: label not in state.marked("checked") for label in sorted(certain & seen)}
+    probabilities = refit(features(proposal), known)
+    left = sorted(certain - seen, key=lambda label: (probabilities[label], label))
+    expected = np.cumsum([probabilities[label] for label in left]) / np.arange(1, len(left) + 1)
+    doubted = left[int((expected <= TARGET).sum()) :]
+    certain_left = Sample(labels=tuple(left), doubted=tuple(doubted))
+    drawn = draw(proposal, state.changed(certain_left.change(state)), seed=seed) if doubted else ()
+    return Sample(labels=drawn, doubted=tuple(doubted)) if drawn else None
+
+
+def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:
+    """What is known of each label: 1, vouched, whether its sense is that of most, log of the size, purity."""
+    rows = {}
+    for cluster in proposal.clusters:
+        senses = Counter(_sense(member.label) for member in cluster.labels)
+        commonest = max(senses, key=lambda sense: (senses[sense], sense))
+        purity = sum(not member.doubt for member in cluster.labels) / len(cluster.labels)
+        for member in cluster.labels:
+            witness = member.vouched if member.hypernyms else member.silhouette
+            has_sense = _sense(member.label) == commonest != ""
+            rows[member.label] = np.array([1, witness, has_sense, np.log(len(cluster.labels)), purity])
+    return rows
+
+
+def refit(rows: Mapping[str, NDArray[np.float64]], wrong: Mapping[str, bool]) -> dict[str, float]:
+    """How probably each label is wrong, by a logistic regression on verdicts, with the shipped fit as prior."""
+    mean = np.array(SHIPPED)
+    coefficients, known = mean.copy(), np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
+    truth = np.array(list(wrong.values()), dtype=np.float64)
+    for _ in range(_STEPS):
+        probabilities = _sigmoid(known @ coefficients)
+        gradient = known.T @ (probabilities - truth) + (coefficients - mean) / _SPREAD**2
+        weighted = known * (probabilities * (1 - probabilities))[:, None]
+        coefficients -= np.linalg.solve(known.T @ weighted + np.eye(len(mean)) / _SPREAD**2, gradient)
+    return {label: float(_sigmoid(row @ coefficients)) for label, row in rows.items()}
+
+
+def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(1 / (1 + np.exp(-values)))
+
+
+@cache
+def _sense(label: str) -> str:
+    return parse(label).sense or ""

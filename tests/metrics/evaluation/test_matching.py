@@ -1,0 +1,88 @@
+"""A run is matched with its judgments in one of two ways, whose results are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hiertree.errors import InputError
+from hiertree.metrics import Rules, evaluate_ranking
+from hiertree.metrics.evaluation.lists import _match_mappings
+
+METRICS = ["H-AP", "NDCG", "AP[1]", "R@2", "P@3[1]"]
+
+
+def lists(number: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+    random = np.random.default_rng(1)
+    run, qrels = {}, {}
+    for query in range(number):
+        items = [f"d{item}" for item in random.permutation(120)[: query % 13].tolist()]
+        run[f"q{query}"] = dict(zip(items, random.integers(0, 5, len(items)) / 4, strict=True))  # with ties
+        qrels_items = [f"d{item}" for item in random.permutation(12000)[: 3 + query % 4].tolist()] + items[::3]
+        qrels[f"q{query + 7}"] = {item: int(random.integers(0, 4)) for item in qrels_items}
+        qrels[f"q{query + 7}"] |= {f"d{item}é": 2 for item in range(query % 2)}
+    return run, qrels
+
+
+def same(run: Any, qrels: Any, reference: tuple[Any, Any], **options: Any) -> None:
+    result, expected = (
+        evaluate_ranking(*retrieval, metrics=METRICS, **options) for retrieval in ((run, qrels), reference)
+    )
+    np.testing.assert_array_equal(result.values, expected.values)
+    assert result.query_ids == expected.query_ids
+
+
+def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
+    """The same as iterators of records, which are numbered name by name."""
+
+    class Record:
+        def __init__(self, query: str, item: str, number: float) -> None:
+            self.query_id, self.doc_id, self.score, self.relevance = query, item, number, number
+
+    def records(side: Any) -> Any:
+        return (Record(query, item, number) for query, items in side.items() for item, number in items.items())
+
+    return records(run), records(qrels)
+
+
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_mappings_are_matched_as_records_are(ties: str) -> None:
+    run, qrels = lists(60)
+    run = {query: items for query, items in run.items() if items}  # records know no empty list
+    assert _match_mappings(run, qrels) is not None
+    same(run, qrels, by_name(run, qrels), ties=ties)
+
+
+def test_objects_of_ranx_are_matched_as_mappings_are() -> None:
+    ranx = pytest.importorskip("ranx")
+    run, qrels = lists(60)
+    run = {query: items for query, items in run.items() if items}  # ranx's constructor takes no empty list
+    objects = ranx.Run(run), ranx.Qrels(qrels)
+    same(*objects, (objects[0].to_dict(), objects[1].to_dict()))
+    assert evaluate_ranking(*objects, metrics=METRICS).convention.scores.startswith("ranx Run")
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        ({"q": {"a": float("nan")}}, {"q": {"a": 1}}),
+        ({"q": {"a": 1.0}}, {"q": {"a": -1}}),
+        ({"q": {"a": 1.0}}, {"q": {"a": 1.5}}),
+        ({"q": {"a": 1.0}}, {"q": {"a": 256}}),
+        ({"q": {7: 1.0}}, {"q": {"7": 1}}),
+        ({"q": {"a": 1.0}}, {"p": {"a": 1}}),
+        ({"q": {"a": "high"}}, {"q": {"a": 1}}),
+        ({"q": {"a": 2**53 + 1}}, {"q": {"a": 1}}),
+    ],
+)
+def test_what_is_wrong_is_left_to_the_checks_by_name(run: Any, qrels: Any) -> None:
+    assert _match_mappings(run, qrels) is None
+    with pytest.raises(InputError):
+        evaluate_ranking(run, qrels)
+
+
+def test_an_item_without_judgment_is_named() -> None:
+    with pytest.raises(InputError, match="'b'"):
+        evaluate_ranking({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": 1}}, compat=Rules(unjudged="error"))
