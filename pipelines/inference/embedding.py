@@ -17,19 +17,21 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from hiertree.datasets.input_images import InputImages, load_input_images
-from hiertree.errors import ImageError, OptionError, OtherLayoutError, RecipeError
+from hiertree.errors import ImageError, OptionError, OtherLayoutError, RecipeError, TableError
+from hiertree.io import files
 from hiertree.io.progress import is_progress_shown, show_progress
-from hiertree.io.provenance import manifest
+from hiertree.io.provenance import MANIFEST, manifest, sha256
 from hiertree.options import check_integer
 
 from ..launchers import launched
-from ..networks.clip import HUB
+from ..networks.clip import HUB, TEMPLATES, check_templates
 from ..networks.embedder import Embedder, require_sizes
 from ..networks.loading import is_pretrained, library_preprocessing, preprocessing_of, pretrained_model
 from ..networks.model_files import WEIGHTS, Backbone, load_embedder
 from ..networks.settings import ModelSettings
 from ..settings import Section, complaint
-from ..stored_embeddings.embedded_files import Embedded, EmbeddingFiles, Numbers, written_in
+from ..stored_embeddings.embedded_files import VECTORS, Embedded, EmbeddingFiles, Numbers, write_embeddings, written_in
+from ..stored_embeddings.label_columns import IMAGE, SPLIT, LabelColumns, number_labels, rows_with_table
 from ..stored_embeddings.locations import no_such
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
 from ..training.data.splits import load_learning_splits, load_split
@@ -42,7 +44,7 @@ from ..training.recipe.schema import Recipe
 from ..training.recipe.settings import EvaluationSettings, ImageSettings, TrainingSettings
 from ..training.run.starting_weights import initialize_projection, start_from_earlier
 from .model_folder import download_model
-from .trained_model import TrainedModel
+from .trained_model import TrainedModel, load_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -180,6 +182,56 @@ def embed(
     inputs = [Path(name) / WEIGHTS] if Path(name).is_dir() else []
     parameters = {**recipe.model_dump(mode="json", by_alias=True), **location}
     return output.finish(manifest(command=f"hiertree embed {name}", parameters=parameters, inputs=inputs, outputs=[]))
+
+
+def embed_texts(
+    model: str | os.PathLike[str],
+    table: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    templates: Sequence[str] = TEMPLATES,
+    levels: Sequence[str] = (),
+    device: str = "auto",
+) -> Embedded:
+    """Embed the labels of a table as texts: a row for each path, which is the text of its finest label.
+
+    ``out`` becomes a data set as :func:`embed` writes it: images are evaluated with it as their gallery.
+
+    Args:
+        model: an open_clip model, as :mod:`hiertree.pipelines.networks.loading` names them.
+        table: CSV or Parquet of labels.
+        out: a new or empty folder.
+        templates: texts with ``{}``, where the label goes; the mean direction over them counts.
+        levels: columns of labels, coarse → fine; all but names unless given.
+        device: ``"auto"`` takes a GPU if there is one.
+
+    Raises:
+        OptionError: a model without a text tower, a template without ``{}``, or ``out`` holds something else.
+        TableError: a table without labels.
+    """
+    folder, source = Path(out), Path(table)
+    check_templates(templates)
+    if not files.is_unused(folder):
+        raise OptionError(f"out={folder} holds other files", expected="a new or empty folder")
+    rows = rows_with_table(np.empty(()), source, LabelColumns(tuple(levels)))
+    tree, (items,) = number_labels([rows], uneven="unknown")
+    if tree is None:
+        raise TableError(f"{source} without labels", expected="columns of labels, coarse → fine")
+    labels = [list(map(str, tree.labels_of(path))) for path in np.unique(items.paths, axis=0).tolist() if path[0] >= 0]
+    network = load_model(os.fspath(model), device=device)
+    texts = [row[-1] for row in labels]
+    vectors = network.embed(texts=texts, templates=templates)
+    columns: dict[str, list[str]] = {IMAGE: texts, SPLIT: ["text"] * len(texts)}
+    names = [f"level_{name}" if name in (VECTORS, *columns) else str(name) for name in tree.level_names]
+    columns |= {name: [row[i] if i < len(row) else "" for row in labels] for i, name in enumerate(names)}
+    file = folder / "part-00000-of-00001.parquet"
+    write_embeddings(file, vectors, columns, {b"hiertree.model": network.weights})
+    parameters = {"name": os.fspath(model), "templates": list(templates), "levels": names}
+    provenance = manifest(command=f"hiertree embed {model} --texts", parameters=parameters, inputs=[source], outputs=[])
+    parts = [{"name": file.name, "rows": len(texts), "sha256": sha256(file)}]
+    facts = {"model": network.weights, "dimensions": vectors.shape[1], "dtype": "float32", "rows": len(texts)}
+    files.write_json(folder / MANIFEST, {**provenance, **facts, "parts": parts})
+    return Embedded(folder, len(texts))
 
 
 def _device(device: str) -> str:

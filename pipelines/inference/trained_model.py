@@ -31,6 +31,7 @@ from ..training.recipe.settings import ImageSettings
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source, images_of_batch
 from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
+from .zero_shot import Classification, Parents, classify_by_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,6 +203,33 @@ class TrainedModel:
         total = -(-len(views) // batch_size)
         tracked = track((batch.images for batch in loader), description="embedding", total=total, enabled=progress)
         return np.concatenate([self.embed_pixels(batch) for batch in tracked])
+
+    def classify(
+        self,
+        images: object,
+        tree: LabelTree | None = None,
+        *,
+        templates: Sequence[str] = TEMPLATES,
+        parents: Parents = "text",
+        **options: Any,
+    ) -> Classification:
+        """Give images, without any training on them, the nearest node of each level of a tree by its text.
+
+        Args:
+            images: as for :meth:`embed`.
+            tree: whose labels are the texts; None takes the model's own.
+            templates: texts with ``{}``, where a label goes; the mean direction over them counts.
+            parents: whether an inner node's score is that of its own ``"text"``, or the best of its ``"leaves"``.
+            **options: of :meth:`embed`.
+
+        Raises:
+            OptionError: a model without a text tower, or no tree.
+        """
+        tree = tree or self.tree
+        if tree is None:
+            raise OptionError("no tree", expected="a LabelTree whose labels are the texts")
+        texts = self.texts
+        return classify_by_text(self.embed(images, **options), tree, texts, templates=templates, parents=parents)
 
     @property
     def texts(self) -> TextTower:

@@ -321,6 +321,8 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     weights of a repository or a folder, or false.
     """
     name, weights = model.backbone.removeprefix(CLIP), model.pretrained or None
+    if name == _CONFIG:
+        return _clip_tower_of(model.backbone_options, size)
     if weights is True and not is_described(name):
         require_package("open_clip", extra="clip")
         import open_clip
@@ -332,14 +334,12 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     if isinstance(weights, str) and is_described(name):
         remedy = "set model.pretrained=true"
         raise RecipeError(f"model.pretrained={weights} with {model.backbone}", expected="its weights", remedy=remedy)
-    has_options = bool(model.backbone_options) and name != _CONFIG
-    if channels != 3 or has_options:
+    if channels != 3 or model.backbone_options:
         wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
         raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")
     with raised_as(RecipeError, f"model.backbone={model.backbone}", on=OptionError):
-        if name == _CONFIG or (is_described(name) and not (weights and load_weights)):
-            options = model.backbone_options if name == _CONFIG else read_description(name)["model_cfg"]
-            return _clip_tower_of(options, size)
+        if is_described(name) and not (weights and load_weights):
+            return _clip_tower_of(read_description(name)["model_cfg"], size)
         clip = load_clip(name, str(weights) if weights and load_weights else None, "cpu", image_size=size)
     return cast(nn.Module, clip.visual.train())
 
