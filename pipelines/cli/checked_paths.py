@@ -163,7 +163,7 @@ class CheckedCommand(click.Command):
             if verbose:
                 traceback.print_exc()
             if isinstance(error, HiertreeError):
-                error.args = (error.message(partial(spell_option, ctx.command)),)
+                error.args = (error.spelled(partial(spell_option, ctx.command)),)
             raise
         for note in [] if quiet else notes:
             click.echo(note, err=True)

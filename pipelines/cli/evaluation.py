@@ -69,8 +69,10 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 
 @command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shares_work=True)
 @click.argument("model", type=NAME_OR_INPUT)
-@click.argument("data", type=NAME_OR_INPUT)
+@click.argument("data", type=NAME_OR_INPUT, required=False)
 @option("--out", GROWING_FOLDER, "Folder of the embeddings.", required=True)
+@option("--texts", INPUT_FILE, "Instead of DATA, a table of labels, embedded as texts by an open_clip model.")
+@option("--template", NAME, "Sentence of the texts with {}; several are averaged.", multiple=True, show_default=False)
 @option("--split", NAME, "Which of the data set's splits; default: test, or all images without one.")
 @option("--levels", NAMES, "Columns or fields of labels, coarse → fine.", default=())
 @option(
@@ -82,19 +84,35 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 @option("--devices", COUNT, "Processes that share the work, one per GPU of this machine.", default=1)
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
 @backbone_option
-def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
+def embed(
+    model: str,
+    data: str | None,
+    out: Path,
+    no_labels: bool,
+    texts: Path | None,
+    template: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Embed the images in DATA for evaluate; an interrupted call continues where it stopped.
 
-    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME, or a recipe with
-    pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image of files,
-    .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that was saved.
-    What has no labels is embedded without. The processes of torchrun or srun share the work.
+    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, either with hf-hub:OWNER/NAME, or a
+    recipe with pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image
+    of files, .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that
+    was saved. What has no labels is embedded without. The processes of torchrun or srun share the work.
     """
-    from ..stored_embeddings.embedding import embed as run
+    if (data is None) == (texts is None):
+        raise click.UsageError("expected DATA, images to embed, or --texts, a table of labels")
+    from ..inference.embedding import embed as run
+    from ..inference.embedding import embed_texts
 
+    if texts is not None:
+        sentences = {"templates": template} if template else {}
+        result = embed_texts(model, texts, out, levels=options["levels"], **sentences)
+        click.echo(f"{result.folder} holds {result.images} embeddings of texts")
+        return
     options |= {"labeled": not no_labels}
     result = run(model, data, out, **options)
-    if not result.is_first:
+    if result is None:  # another process is to end last
         return
     click.echo(f"{result.folder} holds {result.images} embeddings")
     if result.skipped is not None:

@@ -24,7 +24,7 @@ from hiertree.io.progress import track
 from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
-from ..clip_model import load_clip
+from ..networks.clip import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .landmarks import note_unmatched
 from .settings import ImageFolderSettings

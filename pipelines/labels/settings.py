@@ -211,7 +211,7 @@ class ImagesSettings(ImageFolderSettings):
 class ClipSettings(Settings):
     """A CLIP model, and how texts and images go through it."""
 
-    clip_model: str = option("ViT-L-14", "An open_clip model.")
+    clip_model: str = option("ViT-L-14", "An open_clip model, hf-hub:OWNER/NAME or local-dir:FOLDER.")
     clip_weights: FileOrName = option("laion2b_s32b_b82k", "Its weights: a name of open_clip, or a local file.")
     prompts: tuple[str, ...] = option(
         (), "Template with {label}; several are averaged. Only for networks.", name="prompt"

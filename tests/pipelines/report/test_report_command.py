@@ -22,13 +22,13 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.report.sources import read_sources
 from hiertree.pipelines.report.tables import node_table
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
