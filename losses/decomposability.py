@@ -142,7 +142,7 @@ class ProxyLoss(Loss):
             self._check_parameters()
         checked = checked_paths(paths, vectors)
         values = self._item_losses(vectors, checked)
-        is_query = has_candidate(valid, vectors, ref_embeddings) & checked.known
+        is_query = has_candidate(valid, embeddings, ref_embeddings, include_self=self.include_self) & checked.known
         return {type(self).__name__: self._mean(LossPerQuery(torch.where(is_query, values, 0), is_query))}
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:

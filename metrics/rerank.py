@@ -19,6 +19,7 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, unit_rows
 from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.evaluation_options import ArrayLike
 from hiertree.jit import Array, Ints
 from hiertree.options import check_choice, check_integer, check_number
 
@@ -29,7 +30,7 @@ _LARGEST_LENGTH = float(np.arctanh(LARGEST_NORM))
 _CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
-def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = None) -> Array:
+def pca_whitening(embeddings: ArrayLike, learned_on: ArrayLike, *, dimensions: int | None = None) -> Array:
     r"""Center, rotate to the principal directions of other vectors, scale each to unit variance, and to unit length.
 
     .. math:: x' = \Lambda^{-1/2} U^\top (x - \mu), \qquad x' / \lVert x' \rVert
@@ -62,7 +63,7 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     return _unit((vectors - mean) @ rotation, "embeddings").astype(vectors.dtype)
 
 
-def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float = 3.0) -> Array:
+def alpha_query_expansion(query: ArrayLike, gallery: ArrayLike, *, k: int = 10, alpha: float = 3.0) -> Array:
     r"""Add to each query its k nearest items of the gallery, weighted by a power of their cosine.
 
     .. math:: q' = q + \sum_{i \le k} \max(q^\top x_i, 0)^\alpha \, x_i
@@ -90,7 +91,7 @@ def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float
     return _unit(queries + _weighted(items, neighbors, weights), "the expanded query")
 
 
-def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
+def database_augmentation(gallery: ArrayLike, *, k: int = 10) -> Array:
     r"""Replace each item of the gallery by a mean of itself and its nearest items, weighted by their rank.
 
     .. math:: x' = \sum_{r=0}^{k-1} \frac{k - r}{k} \, x_{(r)}
@@ -117,7 +118,9 @@ def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
     return _unit(_weighted(items, neighbors, weights), "the augmented item")
 
 
-def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3) -> Array:
+def k_reciprocal(
+    query: ArrayLike, gallery: ArrayLike | None = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3
+) -> Array:
     r"""Scores by shared reciprocal neighbors, blended with the distance: (Q, N), larger meaning nearer.
 
     Among all vectors, N(p, k) are p and its k nearest, and R(p, k) those of them that have p among theirs. R*(p, k₁)
@@ -234,7 +237,7 @@ def _weighted(items: Array, neighbors: Ints, weights: Array) -> Array:
 
 
 def poincare_vectors(
-    embeddings: Any,
+    embeddings: ArrayLike,
     role: Literal["query", "item"],
     *,
     curvature: float = CURVATURE,

@@ -13,10 +13,10 @@ import numpy as np
 import hiertree
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError, UnknownMetricError, nearest_name, require_package
+from hiertree.evaluation_options import Labels
 from hiertree.options import check_integer, check_number, require
 
-from .conventions import Convention
-from .request import parse_metrics
+from .conventions import Convention, parse_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +170,7 @@ class Evaluation:
         return table
 
     def confidence_interval(
-        self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+        self, *, clusters: Labels | None = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> pd.DataFrame:
         """Percentile bootstrap over clusters of queries: a row per metric, columns ``low``, ``high`` and ``clusters``.
 

@@ -21,8 +21,8 @@ from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Compat, Conventions, ProtocolName, Relevance, Rules, Ties
 
+from .conventions import parse_metrics
 from .evaluation.embeddings import evaluate
-from .request import parse_metrics
 from .result import Evaluation
 
 _NONE = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,20 @@ from .trec_reading import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoDataFrame
     from numpy.typing import NDArray
+
+    from hiertree.evaluation_options import ArrayLike
+
+Run: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | ArrayLike | IntoDataFrame | Iterator[Any] | _RanxObject"
+Judgments: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | IntoDataFrame | Iterable[Any] | _RanxObject"
+
+
+class _RanxObject(Protocol):
+    """A Run or Qrels of ranx."""
+
+    def to_dict(self) -> Any: ...
+
 
 _RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),

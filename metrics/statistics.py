@@ -21,13 +21,15 @@ import numpy as np
 
 from hiertree.arrays import check_same_rows, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.evaluation_options import ArrayLike, Labels
 from hiertree.options import check_choice, check_integer
 
-from .request import strip_brackets
+from .conventions import strip_brackets
 from .result import Evaluation, cluster_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoSeries
     from numpy.typing import NDArray
 
 __all__ = ["compare_systems", "holm", "paired_randomization_test"]
@@ -40,11 +42,11 @@ _LARGE = 512  # an exponent of two
 
 
 def paired_randomization_test(
-    first: Any,
-    second: Any,
+    first: ArrayLike | IntoSeries,
+    second: ArrayLike | IntoSeries,
     *,
     alternative: Alternative = "two-sided",
-    clusters: Any = None,
+    clusters: Labels | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> float:
@@ -90,7 +92,7 @@ def paired_randomization_test(
     return num_extreme / len(sums) if exact else (1 + num_extreme) / (1 + len(sums))
 
 
-def holm(p_values: Any) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike | IntoSeries) -> NDArray[np.float64]:
     """Holm's correction of m p-values: the i-th smallest times m − i + 1, never below a smaller one's, at most 1.
 
     Args:
@@ -118,7 +120,7 @@ def compare_systems(
     systems: Mapping[str, Evaluation],
     *,
     metrics: str | Iterable[str] | None = None,
-    clusters: Any = None,
+    clusters: Labels | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from hiertree import levels
 from hiertree.arrays import as_float64, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.evaluation_options import ArrayLike, Labels
 from hiertree.io.files import open_replacing, replacing
 from hiertree.options import is_integer
 
-from .runs import as_qrels, as_run, is_records
+from .runs import Judgments, Run, as_qrels, as_run, is_records
 from .trec_reading import Triples, checked_run, rows_of_names
 
 _LEVELS_AT_ONCE = 1 << 26
@@ -27,9 +28,9 @@ _LEVELS_AT_ONCE = 1 << 26
 
 def write_trec_run(
     path: str | os.PathLike[str],
-    run: Any,
+    run: Run,
     *,
-    scores: Any = None,
+    scores: ArrayLike | None = None,
     self_retrieval: bool = False,
     tag: str = "hiertree",
 ) -> None:
@@ -73,12 +74,12 @@ def write_trec_run(
 
 def write_trec_qrels(
     path: str | os.PathLike[str],
-    qrels: Any = None,
+    qrels: Judgments | None = None,
     *,
-    query_paths: Any = None,
-    gallery_paths: Any = None,
-    query_names: Any = None,
-    gallery_names: Any = None,
+    query_paths: Labels | None = None,
+    gallery_paths: Labels | None = None,
+    query_names: Iterable[Hashable] | None = None,
+    gallery_names: Iterable[Hashable] | None = None,
     grades: Sequence[int] | None = None,
 ) -> None:
     """Write TREC qrels, lines ``query 0 item grade``, for trec_eval, ranx or ir_measures; the file appears whole.

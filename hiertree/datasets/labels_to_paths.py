@@ -27,13 +27,13 @@ class Labeled(NamedTuple):
 
 def label_paths(
     columns: Sequence[Any],
-    *,
     level_names: Sequence[str] | None,
     where: Where,
+    earlier_rows: int = 0,
+    *,
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
-    earlier_rows: int = 0,
     ancestors: Mapping[Any, Row] | None = None,
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
@@ -44,7 +44,7 @@ def label_paths(
     other splits: they are numbered, too, where they are complete, but have no paths in the result.
 
     >>> tree, paths = label_paths(
-    ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
+    ...     [["cat", "dog", "cat"], [7, 4, 7]], ["kind", "pet"], lambda row: f"line {row + 2}")
     >>> tree.leaves, paths.tolist()
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """

@@ -69,7 +69,7 @@ def card_of(name: str) -> Benchmark:
     return CARDS[name]
 
 
-def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
+def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: Verify) -> ImageDataset:
     """Read one split of a benchmark."""
     return _function_of(card)(root, split, verify=verify, **card.options)
 
@@ -176,7 +176,7 @@ def check(
     card = card_of(name)
     splits_to_check = tuple(splits) or tuple(card.splits)
     for split in splits_to_check:
-        card.check_options(split, verify)
+        card.checked(split, verify)
     reports = []
     for split in splits_to_check:
         try:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import flush, temporary_folder, write_text
-from ..io.locks import locked_folder
+from ..io.files import flush, locked_folder, temporary_folder, write_text
 from ..io.progress import show_progress
 from ..io.provenance import file_digest
 from ..io.reading import read_text, reading_file

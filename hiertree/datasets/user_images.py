@@ -84,14 +84,8 @@ def load_folder(
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
     row_names = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
-    labeling = label_paths(
-        list(zip(*earlier_rows, *label_rows, strict=True)),
-        level_names=levels,
-        leaf="path",
-        uneven=uneven,
-        where=row_names.__getitem__,
-        earlier_rows=len(earlier_rows),
-    )
+    columns = list(zip(*earlier_rows, *label_rows, strict=True))
+    labeling = label_paths(columns, levels, row_names.__getitem__, len(earlier_rows), leaf="path", uneven=uneven)
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
 
@@ -232,16 +226,8 @@ def load_table(
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
     if count := len(names) - len(set(names)):
         _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
-    labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
-    labeling = label_paths(
-        labels,
-        level_names=levels,
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=line_names(joint_table, file),
-        earlier_rows=len(earlier_rows),
-    )
+    labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
+    labeling = label_paths(labels, levels, where, len(earlier_rows), leaf=leaf, uneven=uneven, gaps=gaps)
     return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
 
 

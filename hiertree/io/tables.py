@@ -15,7 +15,7 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from itertools import chain, takewhile
 from pathlib import Path
@@ -391,10 +391,11 @@ def frame_columns(
     requested_names = column_names if names is None else [str(name) for name in names]
     check_columns(frame_name, column_names, requested_names)
     columns = dict(zip(column_names, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
-    return {name: _plain(columns[name].to_list()) for name in requested_names}
+    return {name: plain_cells(columns[name].to_list()) for name in requested_names}
 
 
-def _plain(cells: list[Any]) -> list[Any]:
+def plain_cells(cells: list[Any]) -> list[Any]:
+    """Cells of a frame; None for a missing one, and integers for floats that are all whole numbers."""
     values = [None if is_missing(cell) else cell for cell in cells]
     is_integral = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in values)
     return [None if cell is None else int(cell) for cell in values] if is_integral else values
@@ -418,7 +419,7 @@ def label_text(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub("", normalize("NFC", text))
 
 
-def are_names(cells: Collection[object]) -> bool:
+def are_names(cells: Sequence[object]) -> bool:
     """Whether cells name the rows of a table: two or more, all different, and each looks like a file or an id.
 
     An id has a digit and no white space.
@@ -426,7 +427,9 @@ def are_names(cells: Collection[object]) -> bool:
     >>> are_names(["a.jpg", "b.jpg"]), are_names(["Q42", "Q5"]), are_names(["lake", "peak"])
     (True, True, False)
     """
-    return 1 < len(cells) == len(set(cells)) and all(map(_NAME.fullmatch, map(str, cells)))
+    sample = cells[:1000]  # usually enough to see that labels repeat
+    is_different = 1 < len(sample) == len(set(sample)) and len(cells) == len(set(cells))
+    return is_different and all(map(_NAME.fullmatch, map(str, cells)))
 
 
 def is_missing(cell: Any) -> bool:

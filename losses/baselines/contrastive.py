@@ -33,7 +33,7 @@ class SupCon(PairLoss):
     Source: Khosla et al., *Supervised Contrastive Learning* (NeurIPS 2020), Eq. 2.
 
     Args:
-        temperature: τ.
+        temperature: τ. The authors' public code multiplies the loss by τ/0.07 besides, which is 1 at the default.
         level: positives agree with the query down to this level; None: the finest.
 
     >>> import torch
@@ -72,7 +72,7 @@ class HiMulCon(LevelLosses):
 
     Args:
         num_levels: L.
-        temperature: τ.
+        temperature: τ. The public code's loss is τ/0.07 times this one, as in :class:`SupCon`.
         constrained: no level has a smaller loss than a finer one.
         base: b, 2 in the paper and the public code's loss; its training script has e.
 

@@ -109,7 +109,7 @@ class _QuantizedCodeLoss(_LevelCodeLoss):
         """The loss of pairs or triplets, under the name of the class, and the mean of |u − sgn u|²."""
         terms = super().terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
         codes = self.codes(embeddings)
-        is_query = has_candidate(valid, codes, ref_embeddings)
+        is_query = has_candidate(valid, embeddings, ref_embeddings, include_self=self.include_self)
         errors = (codes - torch.where(codes > 0, 1.0, -1.0)).square().sum(dim=1)
         return {**terms, "quantization": self.average(LossPerQuery(errors * is_query, is_query))}
 

@@ -89,7 +89,7 @@ class PytorchMetricLearning(Loss):
         columns, refs, ref_columns = level_paths.tensor, None, None
         if _learns_proxies(type(self.loss)):
             if valid is not None or (level_paths.ids[:, -1] < 0).any():
-                queries = has_candidate(valid, vectors, ref_embeddings) & level_paths.known
+                queries = has_candidate(valid, embeddings, ref_embeddings) & level_paths.known
                 vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}

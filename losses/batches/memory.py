@@ -11,7 +11,7 @@ from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask
+from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
 
 Enqueue: TypeAlias = Literal["before", "after"]
 
@@ -133,7 +133,7 @@ class CrossBatchMemory(Loss):
     ) -> dict[str, Tensor]:
         vectors = batch_embeddings.tensor
         batch_mask = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
-        sees_memory = batch_mask.any(dim=1)
+        sees_memory = has_candidate(valid, batch_embeddings, None, include_self=self.include_self)
         if not self.include_self:
             batch_mask.fill_diagonal_(False)
         if self.enqueue == "after":

@@ -265,12 +265,19 @@ def full_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tenso
     return checked_mask(valid, shape, device).expand(shape).clone()
 
 
-def has_candidate(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:
-    """(B,) booleans: the items that have a valid candidate, for losses that compare with proxies instead."""
+def has_candidate(valid: Any, embeddings: Any, ref_embeddings: Any, *, include_self: bool = False) -> Tensor:
+    """(B,) booleans: the items that have a valid candidate, for losses that compare with proxies instead.
+
+    Within a batch of several an item is none of its own, as in losses of pairs, unless ``include_self``.
+    """
+    vectors = float_vectors(embeddings)
     if valid is None:
         return torch.ones(len(vectors), dtype=torch.bool, device=vectors.device)
-    num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
-    return full_mask(valid, (len(vectors), num_candidates), vectors.device).any(dim=1)
+    within_batch = ref_embeddings is None or ref_embeddings is embeddings
+    mask = full_mask(valid, (len(vectors), len(vectors if within_batch else ref_embeddings)), vectors.device)
+    if within_batch and not include_self and len(vectors) > 1:
+        mask.fill_diagonal_(False)
+    return mask.any(dim=1)
 
 
 def refuse_rows(bad: Tensor, problem: str) -> None:

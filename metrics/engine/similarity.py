@@ -42,6 +42,7 @@ class Similarity:
 
     def __init__(self, query: Vectors, items: Vectors, gallery: Gallery, *, device: str | None = None) -> None:
         self._query, self._items, self.gallery = query, items, gallery
+        self.embeddings = query.array, items.array  # as given
         self.dimensions = query.dimensions
         self.device = _device(device)
         self.dtype = np.dtype(np.result_type(query.dtype, items.dtype))

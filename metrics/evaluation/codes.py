@@ -9,11 +9,11 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, ShapeError
-from hiertree.evaluation_options import RetrievalOptions
+from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions
 from hiertree.options import with_options_of
 
 from ..result import Evaluation
-from .inputs import CheckedRetrievalOptions, check_inputs
+from . import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,10 +36,10 @@ class _Words:
 
 @with_options_of(CheckedRetrievalOptions)
 def evaluate_codes(
-    query_codes: Any,
-    query_paths: Any,
-    gallery_codes: Any = None,
-    gallery_paths: Any = None,
+    query_codes: ArrayLike,
+    query_paths: Labels,
+    gallery_codes: ArrayLike | None = None,
+    gallery_paths: Labels | None = None,
     **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
     """Every metric of a retrieval by Hamming distance, exact over its ties: ``AP`` is AP_T, ``NDCG`` is NDCG_T.

@@ -23,12 +23,12 @@ from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
 from ..trec_reading import Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
+from . import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..request import MetricRequest
+    from ..conventions import MetricRequest
 
 _NUMERIC = {int, float, np.int64, np.float32, np.float64}
 _LARGEST = 2.0**53  # beyond it float64 rounds integers
@@ -61,7 +61,8 @@ def evaluate_named(
     if is_self != (gallery_names is None):
         raise OptionError("only one of gallery_paths and gallery_names", expected="both or neither")
     labels = {"query_paths": query_paths} | ({} if is_self else {"gallery_paths": gallery_paths})
-    numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels])
+    policies: Any = {"drop_names": True, "uneven": options.uneven, "separator": options.separator}
+    numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels], **policies)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = rows_of_names(query_names, "query_names", len(queries))
     row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))

@@ -17,19 +17,18 @@ import numpy as np
 from hiertree.jit import Floats, Ints, jit
 
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio, tie_groups
-from ..request import Metric
 
 _MANY = 256  # least places of a tie group whose sum is taken as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
+def compute(lists: RankedLists, *, level: int = 0) -> Floats:
     """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, all positives are equal."""
     ranked, ties, totals = lists.ranked, lists.tie_groups, lists.totals
-    if metric.level:
-        ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
+    if level:
+        ranked = ranked._replace(level=(ranked.level >= level).astype(np.uint8))
         ties = tie_groups(ranked, 1)
-        totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
+        totals = np.stack([totals[:, :level].sum(axis=1), totals[:, level:].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
     num_counted = number_within(ranked, positives)

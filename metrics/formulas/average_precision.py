@@ -12,8 +12,8 @@ import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, ratio, tie_groups
-from ..request import MOST_RANKS, Metric
 
 _MANY = 256  # least places of a tie group whose T is taken as a difference
 _BLOCK = 255  # most positives that a byte counts
@@ -21,32 +21,44 @@ _AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels count
 _FAR = 64  # from here on the next term of the series is below 1e-16
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """Precision summed over the positives (of the top k, if given), / the largest number of them there could be."""
-    positives = lists.num_positives(metric.level)
-    if metric.kind == "AP":
-        sums = lists.shared(_sums_by_level)[:, metric.level - 1]
-        return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
-    cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or MOST_RANKS)
+def ap(lists: RankedLists, *, level: int) -> Floats:
+    """Precision summed over the positives, / their number."""
+    sums = lists.shared(_sums_by_level)[:, level - 1]
+    return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, level), lists.num_positives(level))
+
+
+def map_at_k(lists: RankedLists, *, level: int, k: int) -> Floats:
+    """Precision summed over the positives of the top k, / the largest number of them there could be."""
+    positives = lists.num_positives(level)
+    sums = _sums_of_tops(lists, level, np.full(len(lists), k))
+    return ratio(sums, positives if lists.request.rules.cut_precision == "positives" else np.minimum(positives, k))
+
+
+def map_at_r(lists: RankedLists, *, level: int) -> Floats:
+    """Precision summed over the positives of the top R, / R, the number of positives."""
+    positives = lists.num_positives(level)
+    return ratio(_sums_of_tops(lists, level, positives), positives)
+
+
+def _sums_of_tops(lists: RankedLists, level: int, cutoffs: Ints) -> Floats:
     sums = np.empty(len(lists))
-    _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.paper, sums)
-    over_all = metric.kind == "mAP" and lists.request.rules.cut_precision == "positives"
-    return ratio(sums, positives if over_all else np.minimum(positives, cutoffs))
+    _sums_within(lists.ranked, level, np.ascontiguousarray(cutoffs), lists.paper, sums)
+    return sums
 
 
-def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
+def h_ap(lists: RankedLists, *, level: int = 0, alpha: float | None = None) -> Floats:
     """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
-    table = lists.relevance(metric)
+    table = lists.relevance(alpha)
     total = (table * lists.totals).sum(axis=1)
     table = np.where(lists.totals > 0, table, np.maximum.accumulate(table, axis=1))  # levels without items are filled
     rising = bool((np.diff(table, axis=1) >= 0).all())
     ranked = lists.ranked
     if lists.request.ties in ("worst", "best") and not rising:
         ranked = lists.ranked_by(table)  # a deeper level may have less relevance
-    if metric.level:
-        parts = np.empty(table.shape)
-        _hierarchical_sums(ranked, table, lists.paper, parts)
-        return ratio(parts[:, metric.level], total)
+    if level:
+        sums = np.empty(table.shape)
+        _hierarchical_sums(ranked, table, lists.paper, sums)
+        return ratio(sums[:, level], total)
     precisions = _sums_by_relevance(lists, ranked, table)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions).sum(axis=1), total)
 
@@ -65,9 +77,9 @@ def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Flo
     return np.where(by_level, sums, other_sums)
 
 
-def exact_level(lists: RankedLists, metric: Metric) -> Floats:
+def ap_of_level(lists: RankedLists, *, level: int) -> Floats:
     """AP of the items at one level, those of a deeper level taken out of the list."""
-    level, sums = metric.level, np.empty(len(lists))
+    sums = np.empty(len(lists))
     ranked = Ranked._make(map(np.empty_like, lists.ranked))
     _leave_out_deeper(lists.ranked, level, ranked)
     _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.paper, sums)

@@ -13,37 +13,39 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio
-from ..request import MOST_RANKS, Metric
 
 _MANY = 256  # least ranks whose sum is taken as a difference
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
+def compute(lists: RankedLists, *, k: int | None = None) -> Floats:
     """DCG over the ideal of the gallery, or of the retrieved top k under rules that say so."""
     gains = np.exp2(np.arange(lists.totals.shape[1], dtype=np.float64)) - 1.0
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
-    return _normalized(lists, metric, gains, discount, of_retrieved=lists.request.rules.ideal == "retrieved")
+    return _normalized(lists, k, gains, discount, of_retrieved=lists.request.rules.ideal == "retrieved")
 
 
-def hierarchical_precision(lists: RankedLists, metric: Metric) -> Floats:
+def hierarchical_precision(lists: RankedLists, *, k: int) -> Floats:
     """HP@k: Σ of l / L over the first k items, over the largest sum that k items of the gallery have."""
     gains, discount = _levels_as_gains(lists)
-    return _normalized(lists, metric, gains, discount, of_retrieved=False)
+    return _normalized(lists, k, gains, discount, of_retrieved=False)
 
 
-def average_hierarchical_precision(lists: RankedLists, metric: Metric) -> Floats:
-    """AHP@k: the mean of HP@1 … HP@k, where k is at most the size of the gallery."""
+def average_hierarchical_precision(lists: RankedLists, *, k: int | None = None) -> Floats:
+    """AHP@k: the mean of HP@1 … HP@k; without k, of as many as there are items."""
     sizes, values = lists.totals.sum(axis=1), np.empty(len(lists))
-    _mean_precisions(lists.ranked, lists.totals, np.minimum(sizes, metric.cutoff or MOST_RANKS), lists.paper, values)
+    cutoffs = sizes if k is None else np.full(len(lists), k)
+    _mean_precisions(lists.ranked, lists.totals, np.minimum(sizes, cutoffs), cutoffs, lists.paper, values)
     return np.where(lists.num_positives(1) > 0, values, np.nan)
 
 
 @jit
-def _mean_precisions(ranked: Ranked, totals: Ints, cutoffs: Ints, paper: bool, values: Floats) -> None:
-    rises = np.empty(cutoffs.max() + 1)  # of the expected level, from rank to rank
+def _mean_precisions(ranked: Ranked, totals: Ints, lengths: Ints, cutoffs: Ints, paper: bool, values: Floats) -> None:
+    """Write the mean of HP over ranks up to the cut-off; beyond the length of a list its last value stays."""
+    rises = np.empty(lengths.max() + 1)  # of the expected level, from rank to rank
     for row in range(len(values)):
-        places = cutoffs[row]
+        places = lengths[row]
         rises[:] = 0.0
         number, item = ranked.number[row], 0
         while item < number:
@@ -64,13 +66,13 @@ def _mean_precisions(ranked: Ranked, totals: Ints, cutoffs: Ints, paper: bool, v
             level += rises[rank]
             level_sum, ideal_sum = level_sum + level, ideal_sum + ideal
             precisions += level_sum / max(ideal_sum, 1.0)
-        values[row] = precisions / max(places, 1)
+        precisions += (cutoffs[row] - places) * level_sum / max(ideal_sum, 1.0)
+        values[row] = precisions / max(cutoffs[row], 1)
 
 
-def level_sums(lists: RankedLists, metric: Metric) -> Floats:
+def level_sums(lists: RankedLists, *, k: int) -> Floats:
     """The expected Σ of l over the first k items."""
-    gains, discount = _levels_as_gains(lists)
-    return _top_sums(lists, metric, gains, discount)
+    return _top_sums(lists, k, *_levels_as_gains(lists))
 
 
 def _levels_as_gains(lists: RankedLists) -> tuple[Floats, _Discounts]:
@@ -79,24 +81,24 @@ def _levels_as_gains(lists: RankedLists) -> tuple[Floats, _Discounts]:
     return np.arange(lists.totals.shape[1], dtype=np.float64), _summed(ones)
 
 
-def _top_sums(lists: RankedLists, metric: Metric, gains: Floats, discount: _Discounts) -> Floats:
+def _top_sums(lists: RankedLists, k: int | None, gains: Floats, discount: _Discounts) -> Floats:
     """The expected Σ of discounted gains over the first k items."""
-    cutoff = metric.cutoff or MOST_RANKS
+    cutoff = k or MOST_RANKS
     num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
     return _cumulative_gains(lists.ranked, num_counted, lists.tie_groups, gains, discount, cutoff, lists.paper)
 
 
 def _normalized(
-    lists: RankedLists, metric: Metric, gains: Floats, discount: _Discounts, *, of_retrieved: bool
+    lists: RankedLists, k: int | None, gains: Floats, discount: _Discounts, *, of_retrieved: bool
 ) -> Floats:
     """Discounted gains of the top k over the best that k items reach."""
-    cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
-    if metric.cutoff and of_retrieved:
+    cutoff, reachable = k or MOST_RANKS, lists.totals
+    if k and of_retrieved:
         num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
         retrieved = np.arange(lists.ranked.level.shape[1]) < num_counted[:, None]
         levels = range(reachable.shape[1])
         reachable = np.stack([(retrieved & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)
-    return ratio(_top_sums(lists, metric, gains, discount), _ideal_gains(reachable, gains, discount, cutoff))
+    return ratio(_top_sums(lists, k, gains, discount), _ideal_gains(reachable, gains, discount, cutoff))
 
 
 class _Discounts(NamedTuple):

@@ -9,18 +9,18 @@ import numpy as np
 
 from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists
-from ..request import MOST_RANKS, Metric
 from .ndcg import level_sums
 
 
-def distance(lists: RankedLists, metric: Metric) -> Floats:
+def distance(lists: RankedLists, *, k: int) -> Floats:
     """The mean height over the first k places; one without an item has height L."""
-    heights = lists.request.num_levels - level_sums(lists, metric) / (metric.cutoff or 1)
+    heights = lists.request.num_levels - level_sums(lists, k=k) / k
     return np.where(lists.num_positives(1) > 0, heights, np.nan)
 
 
-def mistake_severity(lists: RankedLists, _: Metric) -> Floats:
+def mistake_severity(lists: RankedLists) -> Floats:
     """The height of the first item if it is wrong, that is, below level L."""
     heights = np.empty(len(lists))
     _first_heights(lists.ranked, lists.request.num_levels, heights)
@@ -42,7 +42,7 @@ def _first_heights(ranked: Ranked, num_levels: int, heights: Floats) -> None:
         heights[row] = num_levels - levels / wrong if wrong else np.nan
 
 
-def preference_order(lists: RankedLists, metric: Metric) -> Floats:
+def preference_order(lists: RankedLists, *, k: int | None = None) -> Floats:
     """HOPS: 1 − the weighted differences between the ideal order of the levels and this one, over those of its reverse.
 
     Levels that the gallery has are numbered from the deepest: e(i) is the number at place i of the ideal order, o(i) of
@@ -50,7 +50,7 @@ def preference_order(lists: RankedLists, metric: Metric) -> Floats:
     level to 0; those of the first are 1. The reverse turns round the first k places of the ideal order.
     """
     values = np.empty(len(lists))
-    _order_scores(lists.ranked, lists.totals, metric.cutoff or MOST_RANKS, values)
+    _order_scores(lists.ranked, lists.totals, k or MOST_RANKS, values)
     return values
 
 
@@ -102,11 +102,11 @@ def _differences(number: int, first: int, end: int, stops: Ints) -> float:
     return total
 
 
-def first_error(lists: RankedLists, metric: Metric) -> Floats:
+def first_error(lists: RankedLists, *, level: int) -> Floats:
     """The probability that the first item below level L in the best |Ω^(L)| places is at the level asked for."""
     finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
     _first_errors(lists.ranked, finest, shares)
-    return np.where(finest > 0, shares[:, metric.level], np.nan)
+    return np.where(finest > 0, shares[:, level], np.nan)
 
 
 @jit

@@ -9,38 +9,51 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, ratio
-from ..request import MOST_RANKS, Metric
 
 _AVERAGE, _WORST, _BEST, _PAPER = range(4)
 _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """R@k, TR@k, P@k or P@R, by the rules for their divisors."""
-    positives, cutoff = lists.num_positives(metric.level), metric.cutoff or MOST_RANKS
-    cutoffs = positives if metric.kind == "P@R" else np.full(len(lists), cutoff)
-    hits, some = np.empty(len(lists)), np.empty(len(lists))
-    _top_k(lists.ranked, metric.level, cutoffs, lists.paper, hits, some)
-    if metric.kind == "R":
-        if lists.request.rules.recall == "share":
-            return ratio(hits, positives)
-        return np.where(positives > 0, some, np.nan)
-    if metric.kind in ("TR", "P@R"):
-        return ratio(hits, np.minimum(cutoffs, positives))
-    return np.where(positives > 0, _precision(lists, metric.level, cutoff, hits), np.nan)
+def recall(lists: RankedLists, *, level: int, k: int) -> Floats:
+    """R@k: the probability of any positive in the top k, or their share by the rules."""
+    positives, (hits, some) = lists.num_positives(level), _hits(lists, level, np.full(len(lists), k))
+    if lists.request.rules.recall == "share":
+        return ratio(hits, positives)
+    return np.where(positives > 0, some, np.nan)
 
 
-def _precision(lists: RankedLists, level: int, cutoff: int, hits: Floats) -> Floats:
-    rule = lists.request.rules.precision
-    precision: Floats = hits / cutoff
+def true_recall(lists: RankedLists, *, level: int, k: int) -> Floats:
+    """TR@k: positives in the top k, / the largest number of them there could be."""
+    hits, _ = _hits(lists, level, np.full(len(lists), k))
+    return ratio(hits, np.minimum(k, lists.num_positives(level)))
+
+
+def r_precision(lists: RankedLists, *, level: int) -> Floats:
+    """P@R: positives in the top R, / R, the number of positives."""
+    positives = lists.num_positives(level)
+    return ratio(_hits(lists, level, positives)[0], positives)
+
+
+def precision(lists: RankedLists, *, level: int, k: int) -> Floats:
+    """P@k: positives in the top k, / k, or what the rules say."""
+    hits, rule = _hits(lists, level, np.full(len(lists), k))[0], lists.request.rules.precision
+    values: Floats = hits / k
     if rule == "list":
-        precision = hits / np.minimum(cutoff, lists.totals.sum(axis=1).clip(min=1))
+        values = hits / np.minimum(k, lists.totals.sum(axis=1).clip(min=1))
     elif rule == "last positive":
         gains = np.empty(len(lists))
-        _gains_of_shorter_lists(lists.ranked, level, cutoff, lists.paper, gains)
-        precision += gains
-    return precision
+        _gains_of_shorter_lists(lists.ranked, level, k, lists.paper, gains)
+        values += gains
+    return np.where(lists.num_positives(level) > 0, values, np.nan)
+
+
+def _hits(lists: RankedLists, level: int, cutoffs: Ints) -> tuple[Floats, Floats]:
+    """The expected number of positives in the top of each list, and the probability of at least one."""
+    hits, some = np.empty(len(lists)), np.empty(len(lists))
+    _top_k(lists.ranked, level, cutoffs, lists.paper, hits, some)
+    return hits, some
 
 
 @jit
@@ -85,11 +98,11 @@ def _gains_of_shorter_lists(ranked: Ranked, least_level: int, cutoff: int, paper
         sums[row] = num_positives * total
 
 
-def reciprocal_rank(lists: RankedLists, metric: Metric) -> Floats:
+def reciprocal_rank(lists: RankedLists, *, level: int, k: int | None = None) -> Floats:
     """1 / rank of the first positive, or 0 where it is not in the top k."""
     values = np.empty(len(lists))
-    _reciprocal_ranks(lists.ranked, metric.level, metric.cutoff or MOST_RANKS, lists.paper, values)
-    return np.where(lists.num_positives(metric.level) > 0, values, np.nan)
+    _reciprocal_ranks(lists.ranked, level, k or MOST_RANKS, lists.paper, values)
+    return np.where(lists.num_positives(level) > 0, values, np.nan)
 
 
 @jit
@@ -115,12 +128,12 @@ def _reciprocal_ranks(ranked: Ranked, least_level: int, cutoff: int, paper: bool
         values[row] = value
 
 
-def hashing_ap(lists: RankedLists, metric: Metric) -> Floats:
+def hashing_ap(lists: RankedLists, *, level: int, k: int) -> Floats:
     """AP@k of the positives at a level or deeper; 0 where the top k holds none."""
-    values, cutoff = np.empty(len(lists)), min(metric.cutoff or lists.num_ranks, lists.num_ranks)
+    values, cutoff = np.empty(len(lists)), min(k, lists.num_ranks)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, cutoff + 1))])
-    _found_precisions(lists.grouped, metric.level, cutoff, _POLICIES[lists.request.ties], harmonic, values)
-    return np.where(lists.num_positives(metric.level) > 0, values, np.nan)
+    _found_precisions(lists.grouped, level, cutoff, _POLICIES[lists.request.ties], harmonic, values)
+    return np.where(lists.num_positives(level) > 0, values, np.nan)
 
 
 @jit

@@ -15,7 +15,7 @@ import numpy as np
 from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
-from ..request import Metric, MetricRequest
+from ..conventions import MetricRequest
 from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
@@ -59,9 +59,9 @@ class RankedLists:
         """Whether every item of equal score counts as ahead."""
         return self.request.ties == "paper"
 
-    def relevance(self, metric: Metric) -> Floats:
-        """(r, L+1) the relevance of each level for each query, for an H-AP."""
-        return self.request.table(metric, self._counts, self._rows)
+    def relevance(self, alpha: float | None) -> Floats:
+        """(r, L+1) the relevance of each level for each query: the requested one, or that of an alpha."""
+        return self.request.table(self._counts, self._rows, alpha=alpha)
 
     @cached_property
     def ranked(self) -> Ranked:

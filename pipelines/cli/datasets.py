@@ -203,7 +203,7 @@ def split(
         problem = f"{table} has a column {column!r}"
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
     columns = [frame[level].to_numpy(dtype=object) for level in levels]
-    label_paths(columns, level_names=levels, where=line_names(frame, table), leaf="path", uneven=uneven)
+    label_paths(columns, levels, line_names(frame, table), leaf="path", uneven=uneven)
     classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
     splits = draw_splits(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
     rows = ((*cells, name) for cells, name in zip(frame.itertuples(index=False), splits, strict=True))

@@ -32,8 +32,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import read_json_object

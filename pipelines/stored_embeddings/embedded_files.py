@@ -13,8 +13,7 @@ import numpy as np
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
-from hiertree.io.parts import digest
-from hiertree.io.provenance import MANIFEST
+from hiertree.io.provenance import MANIFEST, digest
 from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.io.tables import write_table
 from hiertree.level_columns import ADDED, UNKNOWN

@@ -16,10 +16,9 @@ import numpy as np
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
 from hiertree.io import files
-from hiertree.io.locks import locked_folder
-from hiertree.io.parts import PartStore, digest
+from hiertree.io.files import locked_folder
 from hiertree.io.progress import is_progress_shown
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.provenance import MANIFEST, claim_unfinished, digest, manifest
 from hiertree.io.reading import read_json_object
 from hiertree.options import check_integer
 
@@ -27,12 +26,12 @@ from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import StopRequest, ending_together, run_processes
 from ..training.distributed.processes import Processes, worker_errors
-from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
 from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
 from ..training.recipe.reading import built_in_recipes, load_recipe
 from ..training.recipe.schema import Recipe
+from ..training.run.starting_weights import initialize_projection, start_from_earlier
 from .embedded_files import SHARDS_FOLDER, Embedded, EmbeddingFiles, Numbers, written_in
 from .locations import no_such
 from .sharing import embed_shards, image_digests
@@ -295,7 +294,7 @@ def _claimed(
         lock.enter_context(locked_folder(call.out))
         _require_usable(call.out, fingerprint)
         if not (call.out / MANIFEST).is_file():
-            PartStore(call.out / SHARDS_FOLDER, fingerprint)
+            claim_unfinished(call.out / SHARDS_FOLDER, fingerprint)
         return fingerprint
 
     first = processes.from_first(claim)

@@ -14,8 +14,8 @@ from torch.utils.data import Dataset
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import CheckpointError, ImageError
-from hiertree.io.parts import digest
 from hiertree.io.progress import show_progress
+from hiertree.io.provenance import digest
 
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
 from ..training.data.views import ImageViews

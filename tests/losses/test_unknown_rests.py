@@ -7,7 +7,7 @@ import torch
 from every_loss import CLASSES, LOSSES, SIZE
 from torch import Tensor
 
-from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP
+from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, ProxyDecomposability, PytorchMetricLearning, SupAP
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
 WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
@@ -101,3 +101,27 @@ def test_as_a_loss_of_another_library_paths_keep_their_unknown_rest() -> None:
     embeddings, paths, unique = in_part(7)
     loss = as_pytorch_metric_learning(SupAP())
     assert float(loss(embeddings, paths)) == pytest.approx(float(loss(embeddings, unique)), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in ("SmoothRecall", "DistributedLoss")])
+def test_an_item_is_no_candidate_of_its_own_whatever_the_diagonal_of_a_mask_says(name: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    embeddings = torch.randn(12, SIZE, dtype=torch.float64, generator=generator)
+    fine = torch.randint(0, 6, (12,), generator=generator)
+    valid = torch.rand(12, 12, generator=generator) < 0.6
+    valid[3] = False
+    results = []
+    for diagonal in (False, True):
+        torch.manual_seed(0)
+        loss, leaf = LOSSES[name]().double(), embeddings.clone().requires_grad_()
+        torch.manual_seed(3)
+        terms = loss.terms(leaf, torch.stack([fine // 2, fine], dim=1), valid=valid.clone().fill_diagonal_(diagonal))
+        (gradient,) = torch.autograd.grad(loss.total(terms), leaf)
+        results.append((terms, gradient))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+
+
+def test_the_only_item_of_a_batch_is_a_query_of_proxies_with_a_mask_and_without() -> None:
+    loss, item = ProxyDecomposability(3, SIZE), (torch.ones(1, SIZE), torch.tensor([[0, 1]]))
+    assert loss(*item).item() == loss(*item, valid=torch.ones(1, 1, dtype=torch.bool)).item() > 0
+    assert loss(*item, valid=torch.zeros(1, 1, dtype=torch.bool)).item() == 0

@@ -15,12 +15,14 @@ import yaml
 from PIL import Image
 from printed_commands import printed_by
 from project import ROOT
+from tiny_clip import MODEL, save_tiny_clip
 
 import hiertree as ht
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 
 timm = pytest.importorskip("timm")
+pytest.importorskip("open_clip")
 pytest.importorskip("faiss")
 SMALL = {
     "backbone: resnet50, pretrained: true, pooling: gem, embedding_size: 512": "width: 4, embedding_size: 8",
@@ -48,6 +50,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pd.DataFrame(rows, columns=["file", *LEVELS, "split"]).to_csv(folder / "images.csv", index=False)
     torch.manual_seed(0)
     save_file(timm.create_model("resnet18").state_dict(), folder / "resnet18.safetensors")
+    save_tiny_clip(folder)
     return folder
 
 
@@ -100,16 +103,16 @@ def test_a_pretrained_network_is_measured_without_recipe_or_training(folder: Pat
     np.testing.assert_allclose(model.embed("photos/"), embedded, atol=1e-5)
 
 
-def test_networks_are_compared_on_photos(run: Path, folder: Path) -> None:
+def test_networks_are_compared_on_photos(folder: Path) -> None:
     line("training.md", "hiertree embed timm:resnet50")
-    printed_by("hiertree embed runs/mine photos --out embedded/mine")
+    printed_by(f"hiertree embed open_clip:{MODEL}/open_clip_model.safetensors photos --out embedded/clip")
     line("training.md", "hiertree compare embedded/resnet50")
     rows = pd.read_csv("compared/comparison.csv")
-    assert rows["recipe"].tolist() == ["embedded/resnet50", "embedded/mine"]
+    assert rows["recipe"].tolist() == ["embedded/resnet50", "embedded/clip"]
     assert set(pd.read_csv("compared/comparison-tests.csv")["queries"]) == {48}
     assert "Not tested" not in Path("compared/comparison.md").read_text()
     printed_by("hiertree report compared --out compared.html")
-    assert "embedded/mine" in Path("compared.html").read_text()
+    assert "embedded/clip" in Path("compared.html").read_text()
 
 
 def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run: Path, folder: Path) -> None:

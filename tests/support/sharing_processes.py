@@ -20,13 +20,13 @@ from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import CheckpointError, HiertreeError
-from hiertree.io.parts import digest
+from hiertree.io.provenance import digest
 from hiertree.pipelines.stored_embeddings.embedded_files import Shard
 from hiertree.pipelines.stored_embeddings.sharing import image_digests, require_same_images
 from hiertree.pipelines.training.distributed.processes import Processes
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 Change = Callable[[Learner, int], None]
 NUM = 2

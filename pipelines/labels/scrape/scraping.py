@@ -13,8 +13,7 @@ from typing import IO, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_file
+from hiertree.io.files import AnyPath, locked_file
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs
 

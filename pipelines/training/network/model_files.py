@@ -86,15 +86,13 @@ class Preprocessing(Section):
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
     """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
-    from safetensors.torch import save_file
-
     weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
     room, remedy = "room on the disk", "free some and run the same command"
     with (
         files.replacing(weights) as temporary,
         raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=SafetensorError),
     ):
-        save_file({name: tensor.contiguous() for name, tensor in embedder.state_dict().items()}, temporary)
+        files.write_tensors(temporary, embedder.state_dict())
     content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
     files.write_json(settings, {**content, "preprocessing": preprocessing.model_dump(mode="json")})
     return [weights, settings]

@@ -19,10 +19,10 @@ from hiertree.errors import CheckpointError, raised_as
 from hiertree.io import files
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
-from hiertree.metrics.request import improves_downward
+from hiertree.metrics.conventions import improves_downward
 
-from ..learning.learner import Learner
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 FORMAT = "hiertree checkpoint 2"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -109,11 +109,9 @@ def save_checkpoint(
     folder: Path, tensors: Mapping[str, Tensor], state: dict[str, Any], *, step: int, fingerprint: str
 ) -> Path:
     """Write one checkpoint below ``folder``."""
-    from safetensors.torch import save_file
-
     path = checkpoint_path(folder, step=step)
     with files.replacing_folder(path) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
+        files.write_tensors(temporary / _TENSORS, tensors)
         _write_state(temporary, fingerprint, sha256(temporary / _TENSORS), state)
     return path
 

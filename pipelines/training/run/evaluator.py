@@ -19,15 +19,15 @@ from hiertree.io.progress import track
 from hiertree.losses import binary_codes
 from hiertree.losses.hashing import CodeLoss
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
-from hiertree.metrics.request import strip_brackets
+from hiertree.metrics.conventions import strip_brackets
 
 from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
-from ..learning.learner import Learner
 from ..recipe.components import Component
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

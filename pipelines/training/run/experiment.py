@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.datasets import ImageDataset
-from hiertree.io.locks import locked_folder, remove_abandoned_lock
+from hiertree.io.files import locked_folder, remove_abandoned_lock
 
 from ..data.splits import check_apart, describe_validation, load_learning_splits, load_split
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
@@ -88,7 +88,7 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
         CheckpointError: all checkpoints are damaged.
         TrainingError: the loss or its gradient is no longer finite; ``failed_batch.npz`` holds the batch.
         HiertreeError: something is wrong with the images.
-        SystemExit: the run obeyed SIGTERM; status 143.
+        SystemExit: the run obeyed SIGTERM or SIGHUP; status 143.
 
     >>> import tempfile
     >>> from hiertree.pipelines.training.recipe.reading import load_recipe

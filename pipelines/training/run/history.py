@@ -56,13 +56,13 @@ class RunLog:
     """
 
     def __init__(self, recipe: Recipe, folder: Path | None, *, step: int) -> None:
-        self._kind = recipe.training.logger
+        self._kind, self._folder = recipe.training.logger, folder
         try:
             self._logger = None if folder is None else _logger(recipe, folder, step)
         except HiertreeError:
             raise
         except Exception as error:  # whatever trackers raise
-            problem = f"training.logger={self._kind} ({error})"
+            problem = f"training.logger={self._kind} in {folder} ({error})"
             remedy = "correct its settings, or set training.logger=none"
             raise MissingResourceError(problem, expected="a tracker that takes the run", remedy=remedy) from error
 
@@ -85,7 +85,10 @@ class RunLog:
         except Exception as error:  # noqa: BLE001 - whatever trackers raise: a long run does not end by it
             self._logger = None
             cause = error.__cause__ or error  # Lightning blames the number for whatever fails, a full disk too
-            print(f"warning: {self._kind} logs no more of this run ({cause}); history.jsonl goes on", file=sys.stderr)
+            print(
+                f"warning: {self._kind} logs no more in {self._folder} ({cause}); history.jsonl goes on",
+                file=sys.stderr,
+            )
 
 
 def _logger(recipe: Recipe, folder: Path, step: int) -> Any:

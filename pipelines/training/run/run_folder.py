@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,10 +18,10 @@ import pandas as pd
 import yaml
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError
+from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError, some_of
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, describe_file, manifest
-from hiertree.io.reading import Complaint, read_text, reading_json
+from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file, reading_json
 from hiertree.tree import LabelTree
 
 from ...yaml_files import read_yaml
@@ -32,10 +33,16 @@ from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
 
+LOOKED_AT = 16  # images of each split
+_OF_IMAGES: Complaint = {
+    "expected": "what a run notes of its images",
+    "remedy": "remove it",
+    "kind": CheckpointError,
+}
 _SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
-    *("tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
+    *("images.json", "tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
     *("embeddings-*.npz", "per_query-*.parquet", "tree-*.json", "recipe.yaml"),  # the recipe last: it marks the folder
 )
 
@@ -51,7 +58,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.recipe, self.metrics = path, path / "recipe.yaml", path / "metrics.json"
         self.history, self.changes = path / "history.jsonl", path / "changes.jsonl"
-        self.checkpoints, self.best = path / "checkpoints", path / "best"
+        self.checkpoints, self.best, self.images = path / "checkpoints", path / "best", path / "images.json"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
         """Refuse a folder that is neither new or empty nor of a run that this recipe is, or goes on from."""
@@ -62,11 +69,16 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees; remove the metrics of a run that the recipe goes on from.
+        """Write the recipe, the label trees and digests of images, which a run that goes on must share.
+
+        The metrics of a run that the recipe goes on from are removed.
 
         Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
         saved_recipe = self._earlier() if self.recipe.is_file() else None
+        images = {part.split: _digests(part) for part in (train_set, test_set, *test_set.beside)}
+        if saved_recipe is not None and self.images.is_file():
+            self._require_same_images(images)
         if saved_recipe is not None:
             if recipe.goes_on_from(saved_recipe):
                 self.metrics.unlink(missing_ok=True)
@@ -79,6 +91,8 @@ class RunFolder:
         trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
         for name, tree in trees.items():
             self._write_tree(self.path / name, tree)
+        if not self.images.is_file():
+            files.write_json(self.images, images)
         if not self.history.is_file():
             write_history(self.history, [])
 
@@ -96,6 +110,19 @@ class RunFolder:
                 expected="the labels that the run began with",
                 remedy="restore them, or start again (--fresh)",
             )
+
+    def _require_same_images(self, images: Mapping[str, Mapping[str, str]]) -> None:
+        saved_images = read_json_object(self.images, **_OF_IMAGES)
+        for split, digests in images.items():
+            with reading_file(self.images, **_OF_IMAGES):
+                saved_digests = dict(saved_images[split])
+            names = sorted(digests.keys() | saved_digests.keys())
+            if differing := [name for name in names if digests.get(name) != saved_digests.get(name)]:
+                raise CheckpointError(
+                    f"images of the split {split} differ from those that {self.images} notes: {some_of(differing, 3)}",
+                    expected="the images that the run began with",
+                    remedy=f"restore them, start again (--fresh), or remove {self.images.name} to go on with these",
+                )
 
     def _note_changes(self, changed: Sequence[str]) -> None:
         """Add a line: the step from which the run goes on, and the settings that differ from then on."""
@@ -209,6 +236,18 @@ class RunFolder:
                 expected="a run of the same recipe",
                 remedy="choose another folder, or remove that run (--fresh)",
             )
+
+
+def _digests(part: ImageDataset) -> dict[str, str]:
+    """A digest of all names and paths, and of the pixels of some images, evenly spread; not of those drawn anew."""
+    names = [part.images.name(row) for row in range(len(part))]
+    everything = hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape") + part.paths.tobytes())
+    digests = {f"all {len(part)}": everything.hexdigest()}
+    for row in np.linspace(0, len(part) - 1, min(len(part), LOOKED_AT)).astype(int).tolist():
+        pixels = [hashlib.sha256(part.images[row].tobytes()).hexdigest() for _ in range(2)]
+        if pixels[0] == pixels[1]:
+            digests[names[row]] = pixels[0]
+    return digests
 
 
 def _json_of(tree: LabelTree) -> str:

@@ -23,13 +23,13 @@ from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
 from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
-from ..learning.learner import Learner
-from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.schema import Recipe
 from .checkpoints import EpochSelection, RunCheckpoints, RunState, newest_whole_checkpoint
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history
+from .learner import Learner
 from .run_folder import RunFolder
+from .starting_weights import initialize_projection, start_from_earlier
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -78,7 +78,7 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
-        with self._stop.listening(), worker_errors():  # from here on SIGTERM ends the run between two steps
+        with self._stop.listening(), worker_errors():  # from here on a signal ends the run between two steps
             content = self._write(self._trained() or self._test.evaluate(self.learner))
             self._stop_if_requested()
             return content

@@ -81,9 +81,9 @@ def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folde
 
 def test_published_sizes_are_accepted() -> None:
     card = datasets.describe("sop")
-    card.verify("train", 59_551, 11_318, "published")
+    card.verify("train", 59_551, 11_318)
     with pytest.raises(TableError, match="59,550 images instead of 59,551"):
-        card.verify("train", 59_550, 11_318, "published")
+        card.verify("train", 59_550, 11_318)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -350,12 +350,12 @@ def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[s
 
 def test_lists_of_either_published_size_are_accepted_and_named() -> None:
     card = datasets.describe("vehicleid-1600")
-    card.verify("test", 13_377, 1600, "published")
-    card.verify("test", 12_995, 1600, "published")
-    card.verify("train", 110_178, 13_134, "published")
+    card.verify("test", 13_377, 1600)
+    card.verify("test", 12_995, 1600)
+    card.verify("train", 110_178, 13_134)
     assert (card.lists_of("test", 13_377, 1600), card.lists_of("test", 12_995, 1600)) == (None, "Smooth-AP")
     with pytest.raises(TableError, match=r"7,332 images instead of 13,377"):
-        card.verify("test", 7_332, 1600, "published")
+        card.verify("test", 7_332, 1600)
 
 
 def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders: dict[str, Path]) -> None:
@@ -560,7 +560,7 @@ def test_a_misspelt_option_of_a_benchmark_is_an_error() -> None:
     card: Any = datasets.describe("sop")
     images = ArrayImages(np.zeros((1, 4, 4), np.uint8), names=["a"])
     with pytest.raises(TypeError, match="earlier_row"):
-        card.dataset("train", [["a"], ["b"]], images, where=str, earlier_row=0, verify="structure")
+        card.dataset("train", [["a"], ["b"]], images, earlier_row=0)
 
 
 def load_both(name: str, first: Path, second: Path, split: str = "test") -> list[Any]:

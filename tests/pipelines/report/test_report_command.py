@@ -264,7 +264,7 @@ def test_the_table_of_nodes_has_every_metric_of_every_level(
 def test_the_table_of_nodes_is_no_longer_than_a_page_can_hold() -> None:
     leaves = np.stack([np.arange(5_000) // 50, np.arange(5_000)], axis=1).repeat(2, axis=0).astype(np.int32)
     tree = LabelTree.from_paths(np.unique(leaves, axis=0).tolist())
-    data = QueriesAndGallery(tree=tree, sides=[leaves])
+    data = QueriesAndGallery(tree=tree, paths=[leaves])
     half = np.where(np.arange(10_000) % 2 == 0, np.nan, 0.5)[:, None]
     table = node_table(data, ["one"], {"H-AP": np.ones((10_000, 1)), "AP": half})
     first = table["nodes"][0]

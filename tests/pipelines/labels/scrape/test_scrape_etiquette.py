@@ -21,7 +21,7 @@ from wikimedia.server import ENDLESS, FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, OutputError, ScrapeError
-from hiertree.io.locks import locked_file
+from hiertree.io.files import locked_file
 from hiertree.pipelines.labels.scrape import client as module
 from hiertree.pipelines.labels.scrape import scraping
 from hiertree.pipelines.labels.scrape.client import (

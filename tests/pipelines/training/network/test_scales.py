@@ -12,11 +12,11 @@ from torchvision.transforms.v2.functional import resize
 
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.embedder import Embedder, embed_at_scales, require_sizes
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import EvaluationSettings, ModelSettings
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 

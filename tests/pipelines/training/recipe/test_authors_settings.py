@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import yaml
 
-from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.network.backbones import input_statistics
 from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, Setting, all_built_in_recipes, load_recipe
+from hiertree.pipelines.training.run.optimization import build_loss
 
 HERE = Path(__file__).parent
 OURS = ("omniglot", "synthetic", "washington")

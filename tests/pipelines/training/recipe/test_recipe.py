@@ -12,9 +12,9 @@ import yaml
 from hiertree import datasets, losses
 from hiertree.datasets import registry
 from hiertree.errors import MissingResourceError, RecipeError
-from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import DATA, LOSS, SAMPLER, GlyphAugmentation
+from hiertree.pipelines.training.run.optimization import build_loss
 from hiertree.pipelines.training.run.run_folder import RunFolder
 from hiertree.pipelines.yaml_files import parse_yaml
 

@@ -19,11 +19,11 @@ from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
 TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}

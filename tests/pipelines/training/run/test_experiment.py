@@ -34,15 +34,15 @@ from hiertree.errors import (
     TableError,
     TrainingError,
 )
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 from hiertree.metrics import evaluate
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, SplitResult
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.run_folder import RunFolder
 
 Tiny = Callable[..., Recipe]
@@ -59,6 +59,7 @@ def finished_run(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) ->
 def test_run_writes_everything_it_promises(finished_run: Path) -> None:
     assert {path.name for path in finished_run.iterdir()} == {
         "recipe.yaml",
+        "images.json",
         "tree-train.json",
         "tree.json",
         "history.jsonl",
@@ -73,6 +74,10 @@ def test_run_writes_everything_it_promises(finished_run: Path) -> None:
     }
     assert list(list_checkpoints(finished_run / "checkpoints")) == [4, 6]
     assert any((finished_run / "tensorboard").iterdir())
+    tensors = [finished_run / "model.safetensors", *(finished_run / "checkpoints").glob("*/tensors.safetensors")]
+    (finished_run / "checkpoints" / "another").touch()
+    mode = (finished_run / "checkpoints" / "another").stat().st_mode
+    assert {path.stat().st_mode for path in tensors} == {mode}
 
 
 def test_metrics_are_those_of_the_embeddings_written(finished_run: Path) -> None:
@@ -677,6 +682,28 @@ def test_a_file_in_both_splits_stops_the_run_before_it_writes(table: Path) -> No
     with pytest.raises(TableError, match=r"1 of 32 images of the split 'test' are in 'train' .*'train/0\.png'"):
         train(load_recipe("synthetic-happier", [table_section(table), *ONLY_TINY]), table / "run")
     assert not (table / "run").exists()
+
+
+@pytest.mark.parametrize("change", ["pixels", "another image", "another name"])
+def test_a_run_does_not_go_on_with_other_images(table: Path, change: str) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    overrides = [table_section(table), "images={size: 16}", *ONLY_TINY, "training.epochs=2"]
+    recipe, folder, photos = load_recipe("synthetic-happier", overrides), table / "run", table / "photos"
+    break_at(3, recipe, folder)
+    rows = pd.read_csv(table / "images.csv")
+    if change == "pixels":
+        for file in (photos / "train").iterdir():
+            Image.new("RGB", (16, 16), "navy").save(file)
+    else:
+        Image.new("RGB", (16, 16), "navy").save(photos / "train" / "new.png")
+        new_row = rows[rows["part"] == "train"].iloc[[0]].assign(file="train/new.png")
+        kept = rows if change == "another image" else rows.drop(new_row.index)
+        pd.concat([kept, new_row]).to_csv(table / "images.csv", index=False)
+    with pytest.raises(CheckpointError, match=r"images of the split train differ .*--fresh.*remove images\.json"):
+        train(recipe, folder)
+    (folder / "images.json").unlink()
+    assert train(recipe, folder).metrics
 
 
 def test_an_epoch_without_a_positive_is_warned_of(

@@ -11,9 +11,9 @@ import pytest
 
 from hiertree.metrics import evaluate_codes
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 CODES = ("model.embedding_size=12", "loss={name: TieAwareAP, alpha: 3.0, alpha_factor: 2.0, alpha_every: 2}")
 

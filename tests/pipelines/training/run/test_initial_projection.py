@@ -15,13 +15,13 @@ from hiertree.errors import RecipeError
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
-from hiertree.pipelines.training.learning.starting_weights import initialize_projection, principal_projection
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run import training_run
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
+from hiertree.pipelines.training.run.starting_weights import initialize_projection, principal_projection
 
 Tiny = Callable[..., Recipe]
 WIDE = ("model.width=8", "data.images=8", "data.instances=4", "model.projection_init=pca")

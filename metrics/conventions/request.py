@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hiertree.errors import OptionError, nearest_name
 from hiertree.evaluation_options import Conventions, RelevanceFunction, RelevanceName, Rules, Ties
 from hiertree.options import check_choice, check_shares
 
-from .conventions import COMPATIBLE, OURS, PROTOCOLS, Convention, Protocol, RankedBy
+from .card import COMPATIBLE, OURS, PROTOCOLS, Convention, Protocol, RankedBy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,8 @@ _OTHER_NAMES = {
 }
 _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
 _RELEVANCES = "a function of counts (Q, L+1), a table (Q, L+1), one weight per level, or a name"
+_UNORDERED: tuple[Ties, ...] = ("paper",)  # ranks with several items, or none
+_UNBOUNDED: tuple[Ties, ...] = ("paper", "worst", "best")  # also: an order decides which queries have a value
 _QUERY_LIST = re.compile(r"\[([^\[\]]*[^\[\]0-9][^\[\]]*)\]$")
 
 
@@ -51,16 +53,30 @@ class _Family(NamedTuple):
     of_level: bool = True  # a name without a level means the finest one, rather than all
     lowest: int = 1  # the coarsest level that may be asked for
     codes_only: bool = False
-    needs_order: bool = False  # ties are broken, or averaged over their orders: "paper" does neither
+    refused_ties: tuple[Ties, ...] = ()
     downward: bool = False  # a lower value is better
-    cutoff: int | None = None  # of names without k
+
+    def refuse_ties(self, ties: Ties) -> None:
+        """Refuse a policy for ties under which the formula has no value, or a misleading one."""
+        if ties in self.refused_ties:
+            choices = [choice for choice in get_args(Ties) if choice not in self.refused_ties]
+            raise OptionError(f"{self.kind} with ties={ties!r}", expected=f"one of {', '.join(choices)}")
+
+    @property
+    def has_optional_cutoff(self) -> bool:
+        """Whether its names may lack a k."""
+        return f"({_K})?" in self.options
+
+    def takes(self, option: str) -> bool:
+        """Whether the formula has an option, level or k."""
+        return f"?P<{option}>" in self.options
 
 
 _FAMILIES = (
     _Family("H-AP", _ALPHA + _LEVEL, of_level=False),
-    _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0, needs_order=True),
-    _Family("mistake-severity", "", of_level=False, needs_order=True, downward=True, cutoff=1),
-    _Family("HOPS", f"({_K})?", of_level=False, needs_order=True),
+    _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0, refused_ties=_UNORDERED),
+    _Family("mistake-severity", "", of_level=False, refused_ties=_UNBOUNDED, downward=True),
+    _Family("HOPS", f"({_K})?", of_level=False, refused_ties=_UNORDERED),
     _Family("HD", _K, of_level=False, downward=True),
     _Family("NDCG", f"({_K})?", of_level=False),
     _Family("ASI", _LEVEL, of_level=False),
@@ -84,10 +100,21 @@ class Metric:
     """One metric asked for."""
 
     name: str  # as the user wrote it
-    kind: str  # that of its family: H-AP, AP#, R, …
+    family: _Family
     level: int = 0  # 1 … L, or 0 … L of first-error; 0 where the metric has none
     cutoff: int | None = None  # k, or None for the whole list
     parameters: Mapping[str, float] = field(default_factory=dict)  # alpha of H-AP(alpha=3)
+
+    @property
+    def kind(self) -> str:
+        """What its family is called, such as H-AP or AP#."""
+        return self.family.kind
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of its formula."""
+        options = {"level": self.level, "k": self.cutoff}
+        return {**self.parameters, **{name: value for name, value in options.items() if self.family.takes(name)}}
 
     @property
     def has_level(self) -> bool:
@@ -100,7 +127,7 @@ class Metric:
         return "AP#" if self.kind == "AP#" else strip_brackets(self.name)
 
 
-H_AP = Metric("H-AP", "H-AP")
+FAMILIES: Mapping[str, _Family] = {family.kind: family for family in _FAMILIES}
 
 
 def default_names(num_levels: int) -> tuple[str, ...]:
@@ -187,9 +214,9 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         raise OptionError(f"metric {name!r}", expected=f"a cut-off k between 1 and {MOST_RANKS}")
     return Metric(
         name,
-        family.kind,
+        family,
         level=(level or 0) if level is not None or not family.of_level else num_levels,
-        cutoff=cutoff or family.cutoff,
+        cutoff=cutoff,
         parameters=parts.parameters,
     )
 
@@ -229,9 +256,8 @@ class CheckedOptions(Conventions):
         if names is None:
             names = default_names(num_levels) if self.benchmark is None else self.benchmark.names(num_levels)
         parsed = parse_metrics(names, num_levels=num_levels, of_codes=of_codes)
-        needs_order = {family.kind for family in _FAMILIES if family.needs_order}
-        if self.ties == "paper" and (names := [metric.name for metric in parsed if metric.kind in needs_order]):
-            raise OptionError(f"{names[0]} with ties='paper'", expected="a policy that gives every rank one item")
+        for metric in parsed:
+            metric.family.refuse_ties(self.ties)
         cut = any(metric.kind == "NDCG" and metric.cutoff for metric in parsed)
         if rules.ideal == "retrieved" and self.ties != "index" and cut:
             problem = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"
@@ -239,7 +265,7 @@ class CheckedOptions(Conventions):
             raise OptionError(problem, expected="ties='index'", remedy=remedy)
         relevance = self._relevance((num_queries, num_levels + 1))
         request = MetricRequest(parsed, num_levels, relevance, self.ties, rules, self.protocol)
-        request.table(H_AP, np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance fails here
+        request.table(np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance fails here
         return request
 
     def _relevance(self, shape: tuple[int, int]) -> FunctionOrTable:
@@ -273,14 +299,16 @@ class MetricRequest:
         """The columns of the result."""
         return tuple(metric.name for metric in self.metrics)
 
-    def table(self, metric: Metric, counts: NDArray[np.int64], rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """(r, L+1) the relevance of each level for some queries, whose counts are given, for an H-AP.
+    def table(
+        self, counts: NDArray[np.int64], rows: slice | NDArray[np.int64], *, alpha: float | None = None
+    ) -> NDArray[np.float64]:
+        """(r, L+1) the relevance of each level for some queries, given their counts; with alpha that of H-AP(alpha=…).
 
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
         relevance: FunctionOrTable = self.relevance
-        if metric.parameters:
-            relevance = partial(relevances.hap, **metric.parameters)
+        if alpha is not None:
+            relevance = partial(relevances.hap, alpha=alpha)
         table = _checked_table(relevance(counts), counts.shape) if callable(relevance) else relevance[rows]
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled

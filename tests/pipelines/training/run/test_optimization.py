@@ -13,7 +13,6 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
 from hiertree.errors import RecipeError
 from hiertree.losses import HAPPIER, SmoothAP
-from hiertree.pipelines.training.learning.optimization import Schedule, build_optimizer, parameter_groups
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.settings import (
     OPTIMIZER,
@@ -23,6 +22,7 @@ from hiertree.pipelines.training.recipe.settings import (
     OptimizerSettings,
     ScheduleSettings,
 )
+from hiertree.pipelines.training.run.optimization import Schedule, build_optimizer, parameter_groups
 
 
 @pytest.fixture(scope="module")
