@@ -24,7 +24,7 @@ from hiertree.options import check_integer, require
 from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
 from ..kernels.steps import AllPairs, PairKernel, StepParameters
-from . import (
+from .inputs import (
     CheckedPaths,
     GivenLevels,
     RowGrades,

@@ -197,7 +197,9 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
 
 def test_texts_that_name_nothing_are_no_labels_and_are_reported():
     texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
-    result = clean_landmarks([Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)])
+    result = clean_landmarks(
+        [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
+    )
     assert [item.labels[0] for item in result.kept] == ["lake", "神社"]
     assert [(drop.reason, drop.origin.reason) for drop in result.dropped] == [
         ("no label", "no letter"),

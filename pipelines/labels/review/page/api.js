@@ -15,8 +15,8 @@ export async function load() {
   const answer = await request("/api/review");
   if (!answer?.ok) return false;
   const everything = await answer.json();
-  const { annotator, log, notices, labels, doubts, adjudication } = everything;
-  Object.assign(review, { annotator, log, notices, labels, doubts, adjudication });
+  const { annotator, log, notices, labels, doubts } = everything;
+  Object.assign(review, { annotator, log, notices, labels, doubts });
   take(everything);
   return true;
 }

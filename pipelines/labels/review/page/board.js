@@ -1,7 +1,7 @@
 // The board of cards: their order, which are shown, which are filled, and where the keyboard is.
 
 import { $, count, say } from "./dom.js";
-import { matches, review, sorted } from "./model.js";
+import { facts, isHit, matches, review, sorted } from "./model.js";
 import { emptyCard, expanded, fill } from "./cards.js";
 import * as selection from "./selection.js";
 
@@ -159,11 +159,10 @@ export function focusCard(number) {
   cardOf(number)?.focus();
 }
 
-export const focusLabel = (number, label) => {
-  complete(number);
-  const options = [...cardOf(number).querySelectorAll("[role=option]")];
-  (options.find((option) => option.dataset.label === label) ?? cardOf(number)).focus();
-};
+export const activeCard = () => active;
+
+/** The labels of shown cards that the search finds. */
+export const hits = () => shownNumbers().flatMap((number) => facts(review.groups.get(number)).ordered.filter(isHit));
 
 function activate(number) {
   if (active !== null && active !== number && places.has(active)) setTabStops(cardOf(active), false);

@@ -1,7 +1,7 @@
 // A card a cluster. Its head is always there; the rest is made when the card comes near the window.
 
 import { count, h } from "./dom.js";
-import { facts, isHit, review } from "./model.js";
+import { facts, filters, isHit, reasonOf, review } from "./model.js";
 import { addressed } from "./requests.js";
 import * as selection from "./selection.js";
 
@@ -62,33 +62,34 @@ const comment = (group, commands) => group.comment && h("p", { class: "comment" 
 
 function labelList(group, known) {
   const all = expanded.has(group.number) || known.ordered.length <= LABELS_SHOWN + 2;
-  const shown = known.ordered.filter((label, place) =>
-    all || place < LABELS_SHOWN || isHit(label) || selection.labels.has(label));
+  const shown = known.ordered.filter((label, at) => (filters.doubt && known.doubtful.length
+    ? known.doubtful.includes(label) : all || at < LABELS_SHOWN || isHit(label)) || selection.labels.has(label));
   const hidden = known.ordered.length - shown.length;
   return h("div", {},
     h("ul", {
       class: "labels", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal",
       "aria-label": `Labels of ${group.name}`,
-    }, shown.map((label) => option(label, known))),
+    }, shown.map((label) => option(label, known, group))),
     h("button", {
       type: "button", tabIndex: -1, class: "more", data: { control: "more" }, hidden: all && !expanded.has(group.number),
       "aria-expanded": String(all),
     }, hidden ? `Show ${count(hidden, "more label")}` : "Show fewer"));
 }
 
-function option(label, known) {
-  const { landmarks, doubt, hypernyms } = review.labels[label];
+function option(label, known, group) {
+  const { landmarks, hypernyms } = review.labels[label];
+  const doubt = reasonOf(label, group);
   const irrelevant = known.irrelevant.has(label);
-  const doubtful = doubt && known.doubtful.includes(label);
+  const doubtful = Boolean(doubt);
   const chain = hypernyms.map((name) => `→ ${name}`).join(" ");
-  const notes = [chain, irrelevant && "irrelevant", known.either.has(label) && "of either kind", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
+  const notes = [chain, irrelevant && "irrelevant", known.either.has(label) && "of either kind", doubtful && `in doubt: ${doubt}`];
   const spoken = [label, count(landmarks, "landmark"), ...notes.filter(Boolean)].join(", ");
   return h("li", {
     role: "option", tabIndex: -1, draggable: true, data: { label }, "aria-label": spoken,
     "aria-selected": String(selection.labels.has(label)), title: doubtful ? `in doubt: ${doubt}` : "",
     class: [irrelevant && "irrelevant", doubtful && "doubt", isHit(label) && "hit"].filter(Boolean).join(" "),
   }, h("span", { class: "text" }, label), h("span", { class: "count" }, String(landmarks)),
-  chain && h("span", { class: "chain" }, chain), known.either.has(label) && h("span", { class: "chain" }, "either kind"));
+  chain && h("span", { class: "chain" }, chain), doubtful && h("span", { class: "reason" }, doubt), known.either.has(label) && h("span", { class: "chain" }, "either kind"));
 }
 
 function examples(known) {

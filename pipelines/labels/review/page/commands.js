@@ -5,17 +5,15 @@ import { facts, groupNamed, homeOf, review, targetOf } from "./model.js";
 import { act } from "./api.js";
 import { ask } from "./requests.js";
 import * as selection from "./selection.js";
-import { focusCard, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
+import { activeCard, focusCard, hits, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
+import * as queue from "./queue.js";
 import { confirm, drafts, pick, showHelp, showLandmarks, write } from "./dialogs.js";
 
 const SEPARATOR = ">";
 const group = (number) => review.groups.get(number);
 
-/** The card in focus. */
-const here = () => {
-  const { number } = whereFocusIs();
-  return number ?? null;
-};
+/** The card in focus, or else the one to which the tab key leads. */
+const here = () => whereFocusIs().number ?? activeCard();
 
 /** The clusters to work on: the given one, those selected, or the one in focus. */
 function clustersMeant(number) {
@@ -35,6 +33,11 @@ async function done(action) {
   const was = await act(action);
   if (was) selection.clearSelection();
   return was;
+}
+
+function answerQueue(answer) {
+  const label = queue.current();
+  return label === undefined ? say("Nothing is left to look at") : queue.answer(label, () => answer(label));
 }
 
 export const commands = {
@@ -87,6 +90,7 @@ export const commands = {
 
   irrelevant() {
     const labels = labelsMeant();
+    if (!labels.length && selection.clusters.size > 1) return this.irrelevantClusters([...selection.clusters]);
     if (!labels.length) return here() === null ? null : this.irrelevantCluster(here());
     const marked = (label) => homeOf(label).irrelevant.includes(label);
     return done({ do: "mark", labels, irrelevant: !labels.every(marked) });
@@ -98,6 +102,27 @@ export const commands = {
     const lost = `${count(relevant.length, "label")} of ${count(landmarks, "landmark")} would leave the hierarchy.`;
     if (relevant.length > 1 && !(await confirm(`Leave out all of ${name}?`, lost, "Leave out"))) return null;
     return done({ do: "mark", labels, irrelevant: relevant.length > 0 });
+  },
+
+  async irrelevantClusters(numbers) {
+    const groups = numbers.map(group);
+    const left = groups.flatMap((each) => facts(each).relevant);
+    const lost = `${count(left.length, "label")} would leave the hierarchy.`;
+    if (left.length && !(await confirm(`Leave out all of ${groups.length} clusters?`, lost, "Leave out"))) return null;
+    return done({ do: "mark", labels: left.length ? left : groups.flatMap((each) => each.labels), irrelevant: left.length > 0 });
+  },
+
+  /** The label of the queue goes where it is proposed, stays, is left out or goes elsewhere. */
+  yes: () => answerQueue((label) => act(queue.proposalFor(label).action)),
+  stays: () => answerQueue((label) => act(queue.stay(label))),
+  leaveOut: () => answerQueue((label) => act({ do: "mark", labels: [label], irrelevant: true })),
+  elsewhere: () => answerQueue((label) => commands.move([label])),
+
+  /** All labels that the search finds are selected. */
+  selectHits() {
+    const found = hits();
+    if (found.length) selection.selectAll(selection.labels, found);
+    else say("Search for something first");
   },
 
   /** What carries the label in focus, or the one that is selected. */
@@ -165,7 +190,7 @@ export const commands = {
 
   undo: () => (review.undo ? act({ do: "undo" }) : say("Nothing to undo")),
   redo: () => (review.redo ? act({ do: "redo" }) : say("Nothing to redo")),
-  next: () => nextOpen(here()),
+  next: () => nextOpen(whereFocusIs().number ?? null),
   help: () => showHelp(),
   clear: () => selection.clearSelection(),
   search: () => $("text").focus(),

@@ -1,11 +1,11 @@
-// The keyboard. Letters are commands only while a card or a label is in focus, never while one types; n works where
-// nothing is in focus, too, as on a page just opened.
+// The keyboard. Letters are commands wherever the focus is, but never while one types: on the label or card in focus or
+// those selected, else on the card to which the tab key leads; y, h, o and e are answers to the queue.
 
 import * as selection from "./selection.js";
 import { closest, focusCard, neighbor } from "./board.js";
 import { commands } from "./commands.js";
 
-const LETTERS = { r: "rename", m: "mergeOrMove", s: "split", i: "irrelevant", a: "approve", t: "kind", p: "accept", g: "above", c: "comment", l: "landmarks", n: "next" };
+const LETTERS = { r: "rename", m: "mergeOrMove", s: "split", i: "irrelevant", a: "approve", t: "kind", p: "accept", g: "above", c: "comment", l: "landmarks", n: "next", y: "yes", h: "stays", o: "leaveOut", e: "elsewhere", A: "selectHits" };
 const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last", j: "right", k: "left" };
 
 export function listen() {
@@ -29,7 +29,7 @@ function onAnyKey(event) {
   else if (key === "/") run(event, "search");
   else if (key === "?") run(event, "help");
   else if (key === "escape") run(event, "clear");
-  else if (key === "n" && event.target === document.body) run(event, "next");
+  else if (LETTERS[event.key]) run(event, LETTERS[event.key]);
 }
 
 function run(event, name) {
@@ -46,8 +46,8 @@ function onKey(event) {
     if (event.key.toLowerCase() === "a" && option) selectEvery(event, option);
     return;
   }
-  if (LETTERS[event.key]) run(event, LETTERS[event.key]);
-  else if (option) onLabelKey(event, option, card);
+  if (LETTERS[event.key]) return;
+  if (option) onLabelKey(event, option, card);
   else if (event.target === card) onCardKey(event, card);
   else if (event.key === "Escape") leave(event, card);
 }

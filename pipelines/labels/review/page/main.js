@@ -5,7 +5,7 @@ import { filters, progress, review } from "./model.js";
 import { keepUpToDate, load, onChange } from "./api.js";
 import * as selection from "./selection.js";
 import * as board from "./board.js";
-import * as differences from "./differences.js";
+import * as queue from "./queue.js";
 import * as drag from "./drag.js";
 import * as keys from "./keys.js";
 import { commands } from "./commands.js";
@@ -14,11 +14,9 @@ const TYPING_PAUSE = 120; // milliseconds
 
 function drawHead() {
   const { approved, clusters } = progress();
-  const { all, open } = review.adjudication ? differences.tally() : { all: 0, open: 0 };
-  const [done, whole, what] = review.adjudication ? [all - open, all, "settled"] : [approved, clusters, "approved"];
-  $("progress").max = Math.max(whole, 1);
-  $("progress").value = done;
-  $("progress-text").textContent = `${done} of ${whole} ${what}`;
+  $("progress").max = Math.max(clusters, 1);
+  $("progress").value = approved;
+  $("progress-text").textContent = `${approved} of ${clusters} approved`;
   for (const [name, step] of [["undo", review.undo], ["redo", review.redo]]) {
     $(name).setAttribute("aria-disabled", String(!step));
     $(name).title = step ? `${name === "undo" ? "Undo" : "Do again"}: ${step}` : "";
@@ -34,12 +32,14 @@ function listenToTools() {
       filters.text = $("text").value.trim().toLowerCase();
       board.sift();
       board.markHits();
+      $("select-hits").hidden = !filters.text;
     }, TYPING_PAUSE);
   });
   for (const button of document.querySelectorAll("[data-filter]")) {
     button.addEventListener("click", () => setFilter(button, !filters[button.dataset.filter]));
   }
   $("order").addEventListener("change", () => board.arrange($("order").value));
+  $("select-hits").addEventListener("click", () => commands.selectHits());
   $("everything").addEventListener("click", showEverything);
   $("skip").addEventListener("click", (event) => {
     event.preventDefault();
@@ -51,6 +51,7 @@ function setFilter(button, on) {
   filters[button.dataset.filter] = on;
   button.setAttribute("aria-pressed", String(on));
   board.sift();
+  if (button.dataset.filter === "doubt") board.markHits();
 }
 
 function showEverything() {
@@ -67,11 +68,11 @@ async function begin() {
   selection.onSelect(() => selection.drawSelection(commands));
   onChange((changed) => {
     board.update(changed);
-    differences.update();
+    queue.draw();
     drawHead();
   });
   drawHead();
-  differences.start();
+  queue.start(commands);
   listenToTools();
   keys.listen();
   drag.listen();

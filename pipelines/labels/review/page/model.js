@@ -2,7 +2,7 @@
 
 export const review = {
   annotator: "", log: "", seq: 0, undo: null, redo: null,
-  labels: {}, doubts: [], adjudication: null,
+  labels: {}, doubts: [], sample: "",
   groups: new Map(),
 };
 
@@ -18,7 +18,7 @@ export function take(news) {
       group.labels.forEach((label) => homes.set(label, Number(number)));
     } else review.groups.delete(Number(number));
   }
-  Object.assign(review, { seq: news.seq, undo: news.undo, redo: news.redo });
+  Object.assign(review, { seq: news.seq, undo: news.undo, redo: news.redo, sample: news.sample });
   return changed;
 }
 
@@ -32,27 +32,35 @@ export function facts(group) {
 
 function derive(group) {
   const irrelevant = new Set(group.irrelevant);
-  const settled = new Set(group.settled);
   const either = new Set(group.either);
   const rank = (label) => review.labels[label].landmarks;
   const ordered = [...group.labels].sort((a, b) =>
     irrelevant.has(a) - irrelevant.has(b) || rank(b) - rank(a) || (a < b ? -1 : 1));
   const relevant = ordered.filter((label) => !irrelevant.has(label));
-  const doubtful = group.approved ? [] : relevant.filter((label) => doubtOf(label, either));
+  const doubtful = relevant.filter((label) => reasonOf(label, group));
   const doubt = group.approved ? "" : review.doubts[group.number] ?? "";
   const examples = inTurn(relevant.map((label) => review.labels[label].examples));
   return {
-    ordered, irrelevant, settled, either, relevant, doubtful, doubt,
+    ordered, irrelevant, either, relevant, doubtful, doubt,
     landmarks: relevant.reduce((sum, label) => sum + rank(label), 0),
     examples: [...examples.filter((example) => example.image), ...examples.filter((example) => !example.image)],
-    text: [group.name, ...group.above, group.comment, ...ordered].join("\n").toLowerCase(),
+    text: [group.name, ...group.above, group.comment, ...ordered, ...doubtful.map((label) => reasonOf(label, group))].join("\n").toLowerCase(),
     places: examples.map((example) => example.name).join("\n").toLowerCase(),
   };
 }
 
-/** What people should look at; not the kind of a label that may be of either. */
-const doubtOf = (label, either) =>
-  review.labels[label].doubt.split(", ").filter((part) => part !== "kind" || !either.has(label)).join(", ");
+const LOST = "like those that were wrong";
+
+/** Why a label is in doubt; empty where a person moved it, left it out, found it right or approved its cluster. */
+export function reasonOf(label, group) {
+  if (group.approved || ["irrelevant", "checked", "moved"].some((mark) => group[mark].includes(label))) return "";
+  const reasons = review.labels[label].doubt.split(", ").filter((reason) => reason !== "kind" || !group.either.includes(label));
+  return [...reasons, group.doubted.includes(label) ? LOST : ""].filter(Boolean).join(", ");
+}
+
+/** Whether a label was drawn to be checked, and nobody has looked at it. */
+export const isUnseenSample = (label, group) =>
+  group.sampled.includes(label) && !["irrelevant", "checked", "moved"].some((mark) => group[mark].includes(label));
 
 /** The cluster proposed for a label instead of its own; null without one. */
 export function targetOf(label) {
@@ -82,7 +90,8 @@ export function matches(group) {
     && (!filters.text || facts(group).text.includes(filters.text) || facts(group).places.includes(filters.text));
 }
 
-export const isHit = (label) => Boolean(filters.text) && label.toLowerCase().includes(filters.text);
+export const isHit = (label) => Boolean(filters.text)
+  && [label, reasonOf(label, homeOf(label))].some((text) => text.toLowerCase().includes(filters.text));
 
 const byName = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 const path = (group) => [group.kind, ...group.above].join(" › ");

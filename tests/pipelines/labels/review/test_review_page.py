@@ -1,4 +1,4 @@
-"""The review page in a real headless Chromium: by keyboard, by mouse, in two tabs, with 6,000 labels."""
+"""The review page in a real headless Chromium: its queue, by keyboard, by mouse, in two tabs, with 6,000 labels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from PIL import Image
 from review_server import CLUSTERS, SMALL, proposal_of, running
 
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
-from hiertree.pipelines.labels.review.agreement import compare
-from hiertree.pipelines.labels.review.log_file import History
 from hiertree.pipelines.labels.review.serving import ImageFolder
-from hiertree.pipelines.labels.review.state import initial_state
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -481,31 +477,66 @@ def test_six_thousand_labels_show_at_once_and_answer_at_once(browser, tmp_path):
     )  # milliseconds from the key to the frame that shows the outcome; about 40 when nothing else runs
 
 
-def test_differences_are_settled_side_by_side(browser, tmp_path):
-    start = initial_state(SMALL)
-    anna = History.beginning(start, annotator="anna").apply(Rename(cluster=0, name="crossing"))
-    bert = History.beginning(start, annotator="bert").apply(Move(labels=("castle",), name="castle", kind="human-made"))
-    for action in (MarkLabels(labels=("temple",), irrelevant=True), SetKind(clusters=(3,), kind="human-made")):
-        bert = bert.apply(action)
-    adjudication = compare(anna, bert)
-    with running(tmp_path / "third.jsonl", annotator="chief", adjudication=adjudication) as server:
+DOUBTFUL = proposal_of(CLUSTERS, frozenset({"reservoir", "castle", "pond", "temple"}), {"castle": "church"})
+
+
+def test_the_queue_shows_the_sample_then_each_doubt_with_its_reason_and_takes_answers_of_one_key(browser, tmp_path):
+    with running(tmp_path / "anna.jsonl", DOUBTFUL) as server:
+        server.session.draw_sample(2)
         page = Page(browser, server)
-        assert page.find("#to-differences").text == "Differences (4 open)"
+        queue = page.find("#queue")
+        page.find("#redo").send_keys("")  # wherever the focus is
+        page.until(lambda: "6 labels to look at" in queue.text)
+        for checked in (1, 2):
+            assert "a sample: is it right?" in queue.text
+            page.keys("y")
+            page.until(lambda checked=checked: f"of {checked} certain ones none was wrong: 0 %, at most" in queue.text)
+        assert all(text in queue.text for text in ("reservoir", "in doubt: kind", "in lake (natural) with lake, pond"))
+        page.keys("o")
+        page.until(lambda: server.clusters["lake"].irrelevant == {"reservoir"})
+        page.until(lambda: "Yes, it belongs to lake" in queue.text)
+        page.keys("y")
+        page.until(lambda: "2 labels to look at" in queue.text)
+        page.until(lambda: "Yes, move it to church" in queue.text)
+        page.keys("y")
+        page.until(lambda: server.clusters["church"].moved == {"castle"})
+        page.until(lambda: "temple" in page.find("#queue h2").text)
+        page.keys("e", "bridge", Keys.ENTER)
+        page.until(lambda: server.clusters["bridge"].moved == {"temple"})
+        page.until(lambda: "Nothing is left to look at" in queue.text)
+        page.chord(Keys.CONTROL, "z")
+        page.until(lambda: "temple" in queue.text)
 
-        def choose(row, choice):
-            button = f"button[data-row='{row}'][data-choice={choice}]"
-            page.run("const b = document.querySelector(arguments[0]); b.focus(); b.click()", button)
 
-        choose("castle", "second")
-        page.wait_said("Settled castle: castle")
-        choose("temple", "second")
-        page.wait_said("Settled temple: irrelevant")
-        assert page.run("return document.activeElement.dataset.row") == "temple"
-        choose("cluster 0", "second")
-        page.until(lambda: server.clusters.get("bridge") and server.clusters["bridge"].approved)
-        choose("cluster 3", "first")
-        page.until(lambda: "all settled" in page.find("#to-differences").text)
-        assert server.clusters["castle"].settled == {"castle"}
-        assert server.clusters["church"].irrelevant == {"temple"}
-        assert server.clusters["mountain"].kind == "natural"
-        browser.get("about:blank")
+def test_keys_work_after_a_tab_out_of_the_cards(page):
+    page.focus_card("museum")
+    page.run("document.getElementById('redo').focus()")
+    page.keys("a")
+    page.until(lambda: page.server.clusters["museum"].approved)
+
+
+def test_all_labels_of_selected_cards_are_left_out_at_once(page):
+    for name in ("bridge", "lake", "museum"):
+        page.focus_card(name)
+        page.keys(Keys.SPACE)
+    page.keys("i", Keys.ENTER)
+    page.until(lambda: all(page.server.clusters[name].irrelevant for name in ("bridge", "lake", "museum")))
+    assert page.server.clusters["museum"].irrelevant == {"museum", "art museum", "castle"}
+    assert not page.server.clusters["church"].irrelevant
+
+
+def test_reasons_are_text_and_found_and_all_hits_are_selected(page):
+    assert "kind" in page.label("reservoir").text
+    page.find("#text").send_keys("kind")
+    page.until(lambda: page.names() == ["lake"])
+    page.run("document.getElementById('redo').focus()")
+    page.keys("A")
+    page.until(lambda: page.label("reservoir").get_attribute("aria-selected") == "true")
+    assert page.label("lake").get_attribute("aria-selected") == "false"
+
+
+def test_the_filter_of_doubt_shows_only_what_is_in_doubt(page):
+    page.find("[data-filter=doubt]").click()
+    page.until(lambda: page.names() == ["lake"])
+    labels = page.run("return [...document.querySelectorAll('#cluster-1 [role=option]')].map(o => o.dataset.label)")
+    assert labels == ["reservoir"]
