@@ -12,8 +12,8 @@ is left (a label that is right, proposed rightly or left out takes one, any othe
 held. Means, but for the last.
 
 ``--kinds`` prints how many kinds are wrong, and how many of these are marked. ``--fit`` prints the coefficients that
-:data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types, and the fractions of wrong labels
-in each list's quarters by them, from the most certain quarter on.
+:data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types, and the fractions of wrong
+labels in each list's quarters by them, from the most certain quarter on.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import csv
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +64,7 @@ class Truth(NamedTuple):
 
 
 def region() -> Truth:
-    """The labels of ``region_labels.csv``; classes that the shipped graph has are those, others have ids of their own."""
+    """The labels of ``region_labels.csv``; a class that the shipped graph lacks has an id of its own."""
     shipped, ids = read_hypernyms(), dict[str, str]()
     id_of_name = {words_of(name): item for item, name in reversed(shipped.names.items())}
     with REGION.open(encoding="utf-8", newline="") as file:
@@ -73,7 +74,7 @@ def region() -> Truth:
         return id_of_name.get(words_of(name)) or ids.setdefault(name, f"Q9{len(ids):07d}")
 
     chains = [[row["label"], *map(str.strip, row["chain"].split(">"))] for row in rows]
-    edges = [(item(a), a, item(b), b, "") for chain in chains for a, b in zip(chain, chain[1:], strict=False)]
+    edges = [(item(a), a, item(b), b, "") for chain in chains for a, b in pairwise(chain)]
     items = {row["label"]: (item(row["label"]),) for row in rows}
     classes = {row["label"]: row["group"] for row in rows}
     hypernyms = read_hypernyms([edge for edge in edges if edge[0] != edge[2]], items=items)
@@ -120,7 +121,7 @@ class Reviewer:
     def review(self) -> Reviewer:
         """Answer until nothing is left."""
         while queue := self._queue():
-            if self.keys_to_enough is None and self.wrong() <= ENOUGH:
+            if self.keys_to_enough is None and self.keys % 5 == 0 and self.wrong() <= ENOUGH:
                 self.keys_to_enough = self.keys
             self._answer(queue[0])
             result = sampling.sample_result(self.proposal, self.state)
