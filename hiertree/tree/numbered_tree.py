@@ -22,6 +22,7 @@ from .label_rows import (
     first_rows,
     nest,
     number_nodes,
+    plain_label,
     refuse_homonyms,
     same_text,
 )
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 Tree = TypeVar("Tree", bound="NumberedTree")
 
 
+class _LeafRows(dict[Hashable, int]):
+    """The row of each leaf by its id, in any spelling."""
+
+    def __missing__(self, leaf_id: Hashable) -> int:
+        spelled = plain_label(leaf_id)
+        if spelled not in self:
+            raise KeyError(leaf_id)
+        return self[spelled]
+
+
 class NumberedTree:
     """An immutable label hierarchy of uniform depth L, whose attributes :class:`hiertree.LabelTree` describes."""
 
@@ -41,7 +52,7 @@ class NumberedTree:
         self._leaf_ids, self._paths, self._labels = numbered
         self._leaves = tuple(self._leaf_ids)
         self._paths.setflags(write=False)
-        self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
+        self._row_of_leaf = _LeafRows((leaf_id, row) for row, leaf_id in enumerate(self._leaf_ids))
         names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
         is_list = not isinstance(names, str) and isinstance(names, Sequence)
         if not is_list or len(names) != self.num_levels or len(set(names)) != len(names):
