@@ -34,16 +34,6 @@ if TYPE_CHECKING:
 Tree = TypeVar("Tree", bound="NumberedTree")
 
 
-class _LeafRows(dict[Hashable, int]):
-    """The row of each leaf by its id, in any spelling."""
-
-    def __missing__(self, leaf_id: Hashable) -> int:
-        spelled = plain_label(leaf_id)
-        if spelled not in self:
-            raise KeyError(leaf_id)
-        return self[spelled]
-
-
 class NumberedTree:
     """An immutable label hierarchy of uniform depth L, whose attributes :class:`hiertree.LabelTree` describes."""
 
@@ -52,7 +42,7 @@ class NumberedTree:
         self._leaf_ids, self._paths, self._labels = numbered
         self._leaves = tuple(self._leaf_ids)
         self._paths.setflags(write=False)
-        self._row_of_leaf = _LeafRows((leaf_id, row) for row, leaf_id in enumerate(self._leaf_ids))
+        self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
         names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
         is_list = not isinstance(names, str) and isinstance(names, Sequence)
         if not is_list or len(names) != self.num_levels or len(set(names)) != len(names):
@@ -121,7 +111,10 @@ class NumberedTree:
         except TypeError:
             raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
-            unknown_ids = [leaf_id for leaf_id in dict.fromkeys(ids) if leaf_id not in self._row_of_leaf]
+            spelled = list(map(plain_label, ids))  # as the tree's labels are
+            unknown_ids = [leaf_id for leaf_id in dict.fromkeys(spelled) if leaf_id not in self._row_of_leaf]
+        if not unknown_ids:
+            return [self._row_of_leaf[leaf_id] for leaf_id in spelled]
         inner = next((label for label in unknown_ids if any(label in labels for labels in self._labels[:-1])), None)
         remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
         problem = f"{len(unknown_ids)} unknown leaf ids: {some_of(unknown_ids)}"
