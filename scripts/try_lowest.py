@@ -1,4 +1,4 @@
-"""Use the core and Parquet, and test tables, trees and metrics, with the lowest versions of its packages that pyproject.toml allows.
+"""Use the core and Parquet, and test tables, trees and metrics, with the lowest versions that pyproject.toml allows.
 
 uv finds them (``--resolution lowest-direct``) for the Python that runs this; they go into a venv of their own, and what
 runs stands outside of the checkout.

@@ -45,7 +45,7 @@ def load_input_images(
 
     ==================================  ==========================================================================
     a folder                            the folders on the way to each image, where all lie at one depth
-    a CSV or Parquet table of files     all columns but files, ids and ``split``
+    a table of files                    all columns but that of files, others that name rows, and ``split``
     ``.tar`` files of WebDataset        the ``cls`` members, or the fields of ``json`` members that ``levels`` name
     ``hf-hub:OWNER/NAME``, or a folder  its one column of class labels, or those that ``levels`` name
     or file with images of ``datasets``
@@ -123,17 +123,12 @@ def _read_table(file: Path, request: _Request) -> InputImages:
     split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
         images = load_table(
-            file,
-            request.split,
-            root=file.parent,
-            image=image,
-            levels=levels,
-            split_column=split_column,
-            leaf="path",
+            file, request.split, root=file.parent, image=image, levels=levels, split_column=split_column, leaf="path"
         )
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
-        return _report_labeled(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
+        origin = f"from the table's columns, files from {image}{'' if request.levels or repeats.empty else note}"
+        return _report_labeled(images, origin)
     required = [image] if split_column is None else [image, split_column]
     table = read_table(file, required=required, needs_rows=True)
     table = table.iloc[rows_of_split(table, request.split, split_column, file)[0]]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import ShapeError
+from ..io.tables import is_empty
 from ..level_columns import split_columns
 from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, is_empty, plain_label, trimmed
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, plain_label, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:

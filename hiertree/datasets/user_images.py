@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ImageError, OptionError, OtherLayoutError, TableError, UnevenDepthError, some_of
 from ..io.files import AnyPath
 from ..io.reading import naming_file
-from ..io.tables import are_names, line_names, read_table
+from ..io.tables import line_names, read_table
 from ..level_columns import ADDED
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
@@ -245,13 +245,17 @@ def load_table(
 
 
 def image_column(table: pd.DataFrame, file: Path) -> str:
-    """The column of files in a table: ``image``, or the first whose values are all different and like files or ids."""
+    """The column ``image``, or else the first whose cells are all different and end as image files do."""
     for name in [IMAGE] if IMAGE in table else table.columns:
         cells = table[name].tolist()
-        if name == IMAGE or are_names(cells) or all(cell.lower().endswith(IMAGE_SUFFIXES) for cell in cells):
+        if name == IMAGE or (len(set(cells)) == len(cells) and all(map(_is_image_file, cells))):
             return str(name)
-    problem = f"{file} with the columns {', '.join(table.columns)}, none of which names files"
-    raise TableError(problem, expected="a column image, or one of files that are all different")
+    problem = f"{file}: no column of image files among {', '.join(table.columns)}"
+    raise TableError(problem, expected=f"a column {IMAGE}, or one of different files that end in {IMAGE_SUFFIXES[0]} …")
+
+
+def _is_image_file(cell: str) -> bool:
+    return cell.lower().endswith(IMAGE_SUFFIXES)
 
 
 def require_files(folder: Path, names: Sequence[str], remedy: str | None = None) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
-from ..io.tables import frame_columns, is_frame, is_missing
+from ..io.tables import frame_columns, is_empty, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, check_depth, check_labels, is_empty, plain_label, same_text, trimmed
+from .label_rows import Row, check_depth, check_labels, plain_label, same_text, trimmed
 
 if TYPE_CHECKING:
     import networkx as nx

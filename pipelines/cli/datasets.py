@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
-from hiertree.tree.label_rows import Uneven
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
@@ -20,6 +19,7 @@ from .options import NAMES, SEED, choice, flag, json_option, option, print_json,
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark, SplitReport
     from hiertree.datasets.splits import HoldoutBy
+    from hiertree.tree.label_rows import Uneven
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(
@@ -171,7 +171,7 @@ def _numbered(steps: Sequence[str]) -> str:
 @option("--test", float, "Share of the test split.", default=0.5)
 @option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
-@choice("--uneven", get_args(Uneven), "What empty last labels mean to the recipe.", default="error")
+@choice("--uneven", ["error", "pad", "truncate", "unknown"], "What empty last labels mean.", default="error")
 @option("--column", NAME, "The column to write.", default="split")
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)

@@ -15,18 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import ImageError
-from hiertree.io.files import AnyPath
+from hiertree.io.files import AnyPath, write_text
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..landmark_images import ImageFolder
 from ..settings import ImagesSettings
 from ..steps import LabelStep, StepRecord
-from .step import TREE, export_folder, hierarchical_table
+from .step import CARD, TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"
 IMAGES = "images.csv"
 _SPLITS = ("train", "test")
+_CARD = f"""\
+---
+configs:
+- config_name: images
+  data_files: {IMAGES}
+---
+
+# Images of landmarks
+
+`{IMAGES}` has a row for each image: its file, its label at every level and its split. `datasets.load_dataset` reads it
+from this folder. To load the images too, copy it into their folder as `metadata.csv`, with the column `image` called
+`file_name`.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class ImageList:
 
 
 def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:
-    """Write ``images.csv`` and its manifest.
+    """Write ``images.csv``, a card by which ``datasets`` reads it, and its manifest.
 
     Of every supercategory, a share of the landmarks, drawn by seed, is the test split; what rounding takes from one
     supercategory it gives to the next.
@@ -94,6 +107,7 @@ class ImagesStep(LabelStep[ImageList]):
 
     def _write(self, result: ImageList, folder: Path) -> None:
         write_table(folder / IMAGES, ("image", *result.levels, "split"), result.rows)
+        write_text(folder / CARD, _CARD)
 
 
 def describe_images(image_list: ImageList) -> str:

@@ -166,6 +166,27 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     assert not load_input_images(tmp_path / "bare.parquet").labeled
 
 
+def test_the_column_of_files_is_found_as_everywhere_else(tmp_path: Path) -> None:
+    names = [f"{number}.PNG" for number in range(8)]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_bytes(picture(number))
+    table = pd.DataFrame({"id": [f"Q{number}" for number in range(8)], "kind": KINDS, "file": names, "place": PLACES})
+    table.iloc[::-1].to_csv(tmp_path / "t.csv")  # with the index
+    images = load_input_images(tmp_path / "t.csv")
+    assert shades(images) == list(range(8))[::-1]
+    assert images.dataset.tree.level_names == ("kind", "place")
+    assert images.about == "8 images with labels kind, place from the table's columns, files from file"
+    table[["id", "kind"]].to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(
+        TableError, match=r"none\.csv: no column of image files among id, kind: expected a column image"
+    ):
+        load_input_images(tmp_path / "none.csv")
+    table.assign(file=names[0]).to_csv(tmp_path / "same.csv", index=False)
+    with pytest.raises(TableError, match="no column of image files"):
+        load_input_images(tmp_path / "same.csv")
+    assert shades(load_input_images(tmp_path / "same.csv", image="file", levels=["kind"])) == [0] * 8
+
+
 def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Path) -> None:
     huggingface = pytest.importorskip("datasets", reason="datasets is not installed")
     features = {

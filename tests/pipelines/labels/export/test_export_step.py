@@ -7,6 +7,7 @@ import pytest
 
 import hiertree as ht
 from hiertree.errors import HiertreeError, OptionError, TableError
+from hiertree.io.tables import read_table
 from hiertree.pipelines.labels import (
     CleanSettings,
     ClusterSettings,
@@ -105,6 +106,17 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
     assert "where they are those of Google Landmarks Dataset v2" in card  # a table may hold others
     assert "where they come from Wikidata" in card
     assert "13 kept, with 10 distinct labels" in describe_exported(export)
+
+
+def test_the_library_datasets_loads_the_table_of_landmarks(proposal_folder, tmp_path, monkeypatch):
+    huggingface = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    export_step(proposal_folder, out=tmp_path / "exported", settings=ExportSettings(split="train"))
+    rows = huggingface.load_dataset(str(tmp_path / "exported"), cache_dir=str(tmp_path / "cache"))["train"]
+    table = read_table(tmp_path / "exported" / "train_label_to_hierarchical.csv")
+    assert rows.column_names == list(table.columns)
+    assert list(map(str, rows["landmark_id"])) == table["landmark_id"].tolist()
+    assert list(rows["hierarchical_label"]) == table["hierarchical_label"].tolist()
 
 
 def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log, tmp_path):

@@ -58,6 +58,26 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     assert (sizes["split"] == 2).mean() > 0.75, "most supercategories have landmarks in both splits"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of datasets
+def test_the_library_datasets_loads_the_list_and_its_images(washington, tmp_path, monkeypatch):
+    huggingface = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    tree, photos, table = washington
+    settings = ImagesSettings(images=photos, image_table=table, min_images=60)
+    listed = images_step(tree, out=tmp_path / "listed", settings=settings)
+    rows = huggingface.load_dataset(str(tmp_path / "listed"), cache_dir=str(tmp_path / "cache"))["train"]
+    images = read_table(listed.table)
+    assert rows.column_names == ["image", *listed.levels, "split"]
+    assert list(rows["image"]) == images["image"].tolist()
+    (tmp_path / "photos").mkdir()
+    for name in images["image"]:
+        (tmp_path / "photos" / name).write_bytes((photos / name).read_bytes())
+    images.rename(columns={"image": "file_name"}).to_csv(tmp_path / "photos" / "metadata.csv", index=False)
+    pictures = huggingface.load_dataset("imagefolder", data_dir=str(tmp_path / "photos"), cache_dir=str(tmp_path / "c"))
+    assert pictures["train"][0]["image"].size == (112, 112)
+    assert sorted(pictures["train"]["hierarchical_label"]) == sorted(images["hierarchical_label"])
+
+
 def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
     tree, photos, table = washington
     names = ("one", "again", "other")
