@@ -158,7 +158,7 @@ class Evaluation:
             raise OptionError(problem, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
         has_class = self.query_paths[:, depth - 1] >= 0
-        titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
+        titles = self.level_names or [f"level {level}" for level in range(1, depth + 1)]
         keys = []
         for column, title in zip(range(depth), titles, strict=False):
             ids = self.query_paths[has_class, column]
@@ -201,20 +201,20 @@ class Evaluation:
         require(0 < confidence < 1, "confidence", float(confidence), "a number between 0 and 1")
         check_integer("resamples", resamples, least=1)
         check_integer("seed", seed, least=0)
-        numbers, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
+        cluster_ids, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
         has_value = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}
         patterns = {column.tobytes(): column for column in has_value.T if column.any()}
         for pattern in patterns.values():  # metrics defined for the same queries share draws
             columns = np.flatnonzero((has_value == pattern[:, None]).all(axis=0))
-            query_clusters = numbers[pattern]
-            number = len(np.unique(query_clusters))
+            query_clusters = cluster_ids[pattern]
+            num_clusters = len(np.unique(query_clusters))
             means = bootstrap_means(
                 self.values[np.ix_(pattern, columns)], query_clusters, resamples=resamples, seed=seed
             )
-            bounds = np.quantile(means, tails, axis=0) if number > 1 else np.full((2, len(columns)), np.nan)
+            bounds = np.quantile(means, tails, axis=0) if num_clusters > 1 else np.full((2, len(columns)), np.nan)
             for column, (low, high) in zip(columns, bounds.T, strict=True):
-                rows[self.names[column]] = (float(low), float(high), number)
+                rows[self.names[column]] = (float(low), float(high), num_clusters)
         index = [name for name in self.names if name in rows]
         table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
         return table
@@ -314,19 +314,19 @@ def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     try:
         if labels.ndim == 2 and labels.dtype.kind == "O":  # numpy does not sort rows of objects
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
-        numbers: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
+        cluster_ids: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
     except TypeError as error:
         raise OptionError(f"clusters: {error}", expected="labels of one type, text or numbers") from None
-    return numbers.reshape(-1)
+    return cluster_ids.reshape(-1)
 
 
 def bootstrap_means(
     values: NDArray[np.float64], clusters: NDArray[np.int64], *, resamples: int, seed: int
 ) -> NDArray[np.float64]:
     """(resamples, M) means of values (n, M) without NaN, over clusters drawn with replacement, as many as there are."""
-    numbers = np.unique(clusters, return_inverse=True)[1]
-    sizes = np.bincount(numbers)
-    sums = np.stack([np.bincount(numbers, weights=column) for column in values.T], axis=1)
+    cluster_ids = np.unique(clusters, return_inverse=True)[1]
+    sizes = np.bincount(cluster_ids)
+    sums = np.stack([np.bincount(cluster_ids, weights=column) for column in values.T], axis=1)
     random = np.random.default_rng(seed)
     means = np.empty((resamples, values.shape[1]))
     step = max(_DRAWS_AT_ONCE // len(sizes), 1)

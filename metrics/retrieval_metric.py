@@ -132,28 +132,28 @@ class RetrievalMetric(Metric):
                 expected="a tensor",
                 remedy="wrap them in torch.as_tensor",
             )
-        device, number = embeddings.device, len(embeddings)
+        device, num_items = embeddings.device, len(embeddings)
         labels = _labels(paths, device)
         in_gallery = torch.as_tensor(gallery, dtype=torch.bool, device=device).expand(
-            number if np.ndim(gallery) == 0 else -1
+            num_items if np.ndim(gallery) == 0 else -1
         )
-        if embeddings.ndim == 2 and number == 0 and labels.numel() == 0:
+        if embeddings.ndim == 2 and num_items == 0 and labels.numel() == 0:
             return  # as the last batch of a process may be
-        item_ids, item_groups = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
+        item_ids, item_groups = _integers(ids, "ids", embeddings), _integers(groups, "groups", embeddings)
         batch = embeddings.detach(), labels.detach(), in_gallery, item_ids, item_groups
-        if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
+        if embeddings.ndim != 2 or labels.ndim != 2 or any(len(values) != num_items for values in batch):
             problem = (
                 f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(in_gallery)} of gallery=, "
             )
             problem += f"{len(item_ids)} ids, {len(item_groups)} groups"
             raise ShapeError(problem, expected="(n, d), (n, L) and n")
-        for state, part in zip(_STATES, batch, strict=True):
+        for state, values in zip(_STATES, batch, strict=True):
             earlier_parts = getattr(self, state)
-            if part.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != part.shape[1]:
-                problem = f"{state} of width {part.shape[1]}"
+            if values.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != values.shape[1]:
+                problem = f"{state} of width {values.shape[1]}"
                 raise ShapeError(problem, expected=f"{earlier_parts[-1].shape[-1]}, as in earlier batches")
-        for state, part in zip(_STATES, batch, strict=True):
-            getattr(self, state).append(part)
+        for state, values in zip(_STATES, batch, strict=True):
+            getattr(self, state).append(values)
 
     def compute(self) -> torch.Tensor | dict[str, torch.Tensor]:
         """Means over the queries, float32 scalars; NaN, with a warning, where no query has a positive."""
@@ -239,19 +239,19 @@ def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     return (labels[:, None] if labels.ndim == 1 else labels).to(torch.int64)
 
 
-def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
+def _integers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
     """(n,) int64, −1 where none are given."""
     if values is None:
         return torch.full((len(embeddings),), _NONE, device=embeddings.device)
     try:
-        numbers = torch.as_tensor(values, device=embeddings.device)
+        integers = torch.as_tensor(values, device=embeddings.device)
     except (TypeError, ValueError, RuntimeError) as error:
         remedy = "number the names of the whole data set once, as by pandas.factorize, and pass each item's number"
         problem = f"{name} of type {type(values).__name__} ({error})"
         raise PathError(problem, expected="integers ≥ 0", remedy=remedy) from None
-    if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
+    if integers.is_floating_point() or integers.dtype == torch.bool or bool((integers < 0).any()):
         raise PathError(f"negative or non-integer {name}", expected="integers ≥ 0")
-    return numbers.detach().reshape(-1).to(torch.int64)
+    return integers.detach().reshape(-1).to(torch.int64)
 
 
 def _gather(values: torch.Tensor, group: Any = None) -> list[torch.Tensor]:

@@ -89,7 +89,7 @@ USED = {
         "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
         _command("evaluate e.npz --per-query q.parquet"),
     ),
-    "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
+    "clip": ("from hiertree.pipelines.networks.clip import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
     "export": (_command("export run --onnx --out exported"),),
     "plots": (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import OptionError, TableError, UnevenDepthError, require_package
+from ..errors import OptionError, UnevenDepthError, require_package
 from ..io.files import AnyPath
 from ..io.reading import reading_file
 from ..io.tables import are_names, line_names, read_table, read_table_parts
@@ -20,10 +20,7 @@ from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, ope
 from .image_dataset import ImageDataset
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
 from .splits import rows_of_split, split_to_measure
-from .user_images import folder_of_split, folders_in, load_folder, load_table, require_files
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .user_images import folder_of_split, folders_in, image_column, load_folder, load_table, require_files
 
 IMAGE, SPLIT = ADDED
 
@@ -62,7 +59,7 @@ def load_input_images(
             split of a data set. None takes all images; those of ``test``, or else ``val``, where there are also some of
             ``train``.
         levels: names of the labels, coarse → fine, that must be there.
-        image: the column of files or images; None takes ``image``, or the first of different image files.
+        image: the column of files or images; unless given, as for :func:`load_table`.
         labeled: whether labels are looked for.
 
     Raises:
@@ -118,9 +115,11 @@ def _read_folder(root: Path, request: _Request) -> InputImages:
 
 def _read_table(file: Path, request: _Request) -> InputImages:
     rows = next(read_table_parts(file, required=[*filter(None, [request.image]), *request.levels]))
-    image = request.image or _image_column(rows, file)
-    named = [name for name, column in rows.items() if name in (image, *ADDED) or are_names(column.tolist())]
-    levels = request.levels or tuple(name for name in rows.columns if name not in named)
+    image = request.image or image_column(rows, file)
+    labels = [name for name in rows.columns if name not in (image, *ADDED)]
+    levels = request.levels or tuple(
+        name for name in labels if name == labels[-1] or not are_names(rows[name].tolist())
+    )
     split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
         images = load_table(
@@ -137,15 +136,6 @@ def _read_table(file: Path, request: _Request) -> InputImages:
     require_files(file.parent, names)
     reason = "no column of them" if request.labeled else ""
     return _report_unlabeled(FileImages(file.parent, names), file.stem, request, reason)
-
-
-def _image_column(rows: pd.DataFrame, file: Path) -> str:
-    """The column ``image``, or else the first whose cells are all different and end as image files do."""
-    for name, column in rows.items():
-        if name == IMAGE or (are_names(column.tolist()) and column.str.lower().str.endswith(IMAGE_SUFFIXES).all()):
-            return str(IMAGE if IMAGE in rows.columns else name)
-    problem = f"{file}: no column of image files among {', '.join(map(str, rows.columns))}"
-    raise TableError(problem, expected=f"a column {IMAGE}, or one of different files that end in {IMAGE_SUFFIXES[0]} …")
 
 
 def _read_archives(archives: Sequence[Path], request: _Request) -> InputImages:

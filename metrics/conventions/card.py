@@ -128,8 +128,8 @@ class Convention:
 
     def as_dict(self) -> dict[str, Any]:
         """The card for JSON: the fields, each rule, and their meaning in words."""
-        words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
-        return {**asdict(self), "scores": self.scores, **words}
+        texts = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
+        return {**asdict(self), "scores": self.scores, **texts}
 
     def rows(self) -> dict[str, str]:
         """The lines of the card by name."""

@@ -71,8 +71,8 @@ class Retrieval(Generic[Source]):
         """The values of queries from their sorted positives and the counts of other items."""
         values = np.empty((len(rows), len(self.request.metrics)))
 
-        def work(part: slice) -> None:
-            values[part] = self.values(partial(ranked_positives, positives.rows(part)), rows[part])
+        def work(block: slice) -> None:
+            values[block] = self.values(partial(ranked_positives, positives.rows(block)), rows[block])
 
         row_bytes = 4 * BYTES_OF_A_POSITIVE * max(positives.score.shape[1], 1)
         for_each(work, *row_ranges(len(rows), row_bytes=row_bytes))

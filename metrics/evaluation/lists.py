@@ -137,12 +137,12 @@ def _values_of_indices(indices: Ints, scores: Floats | None, labels: Labels, req
     rows, masked = mask.pairs(slice(0, len(queries)))
     row_offsets = np.arange(len(queries))[:, None] * len(items)
     excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
-    places = np.arange(indices.shape[1])
+    ranks = np.arange(indices.shape[1])
     if scores is None:
-        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
+        scores = np.broadcast_to(-ranks.astype(np.float64), indices.shape)
     lists = ScoredLists(scores, levels, excluded)
-    totals = drop_ranked(mask.dropped, *lists, places, gallery.totals)
-    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
+    totals = drop_ranked(mask.dropped, *lists, ranks, gallery.totals)
+    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(ranks)))
 
 
 def _repeated(indices: Ints) -> NDArray[np.bool_]:
@@ -242,7 +242,7 @@ def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> _Matched:
     """The level of each listed item, by the number of its name; refuses unjudged items on request."""
     _check_same_names(run, qrels)
     names = [*dict.fromkeys([*qrels.queries, *run.queries])]
-    row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
+    row = _renumbered(run.query, run.queries, {name: index for index, name in enumerate(names)})
     level = _levels_of_listed(run, qrels, row)
     if refuse:
         run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError)
@@ -269,22 +269,22 @@ def _example(names: Sequence[Hashable]) -> str:
     return f"such as {names[0]!r}" if len(names) else "none"
 
 
-def _renumbered(numbers: Ints, names: Sequence[Hashable], places: Mapping[Hashable, int]) -> Ints:
+def _renumbered(codes: Ints, names: Sequence[Hashable], codes_of_names: Mapping[Hashable, int]) -> Ints:
     """The new number of each name; −1 for a name without one."""
-    return np.array([places.get(name, -1) for name in names], np.int64)[numbers]
+    return np.array([codes_of_names.get(name, -1) for name in names], np.int64)[codes]
 
 
-def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
+def _padded(row: Ints, num_rows: int, *columns: tuple[Array, Any]) -> list[Array]:
     """Each column of triples as (Q, K), in the order of each row, with ``fill`` past a list's end."""
-    lengths, order = np.bincount(row, minlength=number), None
+    lengths, order = np.bincount(row, minlength=num_rows), None
     if (row[1:] < row[:-1]).any():
         order = np.argsort(row, kind="stable")
         row = row[order]
-    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     padded = []
     for values, fill in columns:
-        cells = np.full((number, int(lengths.max(initial=0))), fill, values.dtype)
-        cells[row, place] = values if order is None else values[order]
+        cells = np.full((num_rows, int(lengths.max(initial=0))), fill, values.dtype)
+        cells[row, column] = values if order is None else values[order]
         padded.append(cells)
     return padded
 
@@ -293,7 +293,7 @@ def _levels_of_listed(run: Triples, qrels: Triples, row: Ints) -> Ints:
     """The level of each item of a run, −1 without a judgment; ``row`` is the place of each query in the judgments."""
     import pandas as pd
 
-    item = _renumbered(run.item, run.items, {name: number for number, name in enumerate(qrels.items)})
-    pair_numbers = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
-    place = qrels.pairs().get_indexer(pd.Index(pair_numbers))
-    return np.append(qrels.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
+    item = _renumbered(run.item, run.items, {name: index for index, name in enumerate(qrels.items)})
+    pair_codes = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
+    judgment = qrels.pairs().get_indexer(pd.Index(pair_codes))
+    return np.append(qrels.value, -1)[judgment].astype(np.int64)  # −1 reads the appended −1

@@ -1,149 +1,128 @@
-"""A gallery to search in: embeddings with the names and labels of their images, as a faiss index."""
+"""A gallery to search in: embeddings on disk with the names and labels of their images."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hiertree.arrays import as_paths
-from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
-from hiertree.io import files
-from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.reading import reading_file, reading_json
-from hiertree.io.tables import read_table, write_table
+from hiertree.arrays import as_paths, unit_rows
+from hiertree.errors import InputError, OptionError, ShapeError
 from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_integer
 
+from ..pair_scores import nearest_images
 from ..stored_embeddings.embeddings_files import read_embeddings
-from ..stored_embeddings.locations import files_read
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-INDEX, TABLE = "index.faiss", "index.csv"
-_TOLERANCE = 1e-5
 
+class TextModel(Protocol):
+    """What embeds texts as it has embedded the gallery, a :class:`TrainedModel` for instance."""
 
-class NamedGallery(NamedTuple):
-    """Embeddings, and a table with the name and the labels of each image."""
+    @property
+    def embedding_size(self) -> int:
+        """Dimensions of an embedding."""
 
-    embeddings: NDArray[np.float32]  # (n, d) float32
-    table: pd.DataFrame  # n rows: ``image``, then labels, coarse → fine, where they are known
-    files: list[Path]  # that were read
+    @property
+    def weights(self) -> str:
+        """SHA-256 of its weights."""
 
-
-def read_gallery(source: Path) -> NamedGallery:
-    """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
-    import pandas as pd
-
-    collection = read_embeddings(source, needs_labels=False, uneven="unknown")
-    items = collection.items
-    labels: dict[str, Any] = {"image": items.image_names or np.arange(len(items.paths)).astype(str)}
-    if collection.tree is not None:
-        known = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
-        rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in known)
-        labels |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
-    table = pd.DataFrame(labels)
-    return NamedGallery(np.asarray(items.embeddings, np.float32), table, files_read(source))
-
-
-def require_weights(folder: Path, weights: Path) -> None:
-    """Check that a gallery was embedded with these weights, where its manifest says with which."""
-    if not (folder / MANIFEST).is_file():
-        return
-    with reading_json(folder / MANIFEST, expected="a manifest of hiertree") as content:
-        noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
-    if noted and sha256(weights) not in noted:
-        raise InputError(
-            f"{folder}, embedded with another model than {weights.parent}",
-            expected="a gallery of the same weights",
-            remedy=f"`hiertree embed {weights.parent} PHOTOS --out embedded`, then --gallery embedded",
-        )
+    def embed(self, *, texts: Sequence[str], templates: Sequence[str], progress: bool) -> NDArray[np.float32]:
+        """(n, d) rows of unit norm."""
 
 
 class GalleryIndex:
-    """Embeddings to search in, and a row of a table for each.
+    """Embeddings to search in exactly, by cosine, and a row of a table for each.
 
     Args:
-        index: of faiss, by inner product.
-        table: one row per image, in the order of the index: its name in the column ``image``, then its labels, coarse →
-            fine, where they are known.
+        embeddings: (n, d).
+        table: one row per image, in this order: its name in the column ``image``, then its labels, coarse → fine, where
+            they are known.
+        model: embeds texts that are searched for.
+        weights: SHA-256 of the weights that made the embeddings, where it is known.
 
     Raises:
         ShapeError: not one row per embedding.
+
+    >>> import pandas as pd
+    >>> index = GalleryIndex(np.eye(3, dtype=np.float32), pd.DataFrame({"image": ["a.jpg", "b.jpg", "c.jpg"]}))
+    >>> scores, rows = index.search(np.array([[0.0, 2.0, 1.0]], np.float32), k=2)
+    >>> index.table["image"][rows[0]].tolist()
+    ['b.jpg', 'c.jpg']
     """
 
-    def __init__(self, index: Any, table: pd.DataFrame) -> None:
-        if index.ntotal != len(table):
-            raise ShapeError(f"{len(table)} rows of names", expected=f"{index.ntotal}, one for each embedding")
-        self.index, self.table = index, table
+    def __init__(
+        self, embeddings: Any, table: pd.DataFrame, *, model: TextModel | None = None, weights: str | None = None
+    ) -> None:
+        if len(embeddings) != len(table):
+            raise ShapeError(f"{len(table)} rows of names", expected=f"{len(embeddings)}, one for each embedding")
+        self.embeddings, self.table, self.model, self.weights = embeddings, table, model, weights
+        if model is not None:
+            self.require_model(model)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> GalleryIndex:
-        """Read ``index.faiss`` and ``index.csv``, as ``hiertree export --faiss`` writes them.
+    def load(cls, source: str | os.PathLike[str], *, model: TextModel | None = None) -> GalleryIndex:
+        """Read a folder that ``hiertree embed`` wrote, a finished run, or a file of embeddings.
+
+        Of queries and a gallery of their own, the gallery is read.
 
         Raises:
-            MissingResourceError: the folder holds no index.
-            MissingPackageError: faiss is not installed.
+            OptionError: nothing is there.
+            InputError: damaged embeddings, or of another model.
         """
-        require_package("faiss", extra="search")
-        import faiss
+        import pandas as pd
 
-        path = Path(folder) / INDEX
-        if not path.is_file():
-            raise MissingResourceError(f"{folder} holds no {INDEX}", expected="a folder of hiertree export --faiss")
-        with reading_file(path, expected="an index of faiss", kind=InputError):
-            index = faiss.read_index(str(path))
-        return cls(index, read_table(Path(folder) / TABLE, required=["image"]).reset_index(drop=True))
+        collection = read_embeddings(Path(source), in_parts=True, needs_labels=False, uneven="unknown")
+        items = collection.items
+        columns: dict[str, Any] = {"image": items.image_names or np.arange(len(items.paths)).astype(str)}
+        if collection.tree is not None:
+            known = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
+            rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in known)
+            columns |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
+        weights = getattr(items.embeddings, "model", None)
+        return cls(np.asarray(items.embeddings), pd.DataFrame(columns), model=model, weights=weights)
 
-    def search(self, embeddings: NDArray[np.float32], *, k: int = 10) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The (n, k) scores and rows of the nearest images, best first; −1 where an approximate index found fewer.
+    def search(
+        self, queries: NDArray[np.floating] | str | Sequence[str], *, k: int = 10
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The (Q, k) cosines and rows of the nearest images, best first; of fewer images all.
+
+        Args:
+            queries: (Q, d) embeddings; or a text, or several, which the index's ``model`` embeds.
+            k: images for each query.
 
         Raises:
-            OptionError: k is below 1.
+            OptionError: k is below 1, or texts in an index without a model.
             ShapeError: embeddings of another network.
         """
         check_integer("k", k)
-        if embeddings.shape[1] != self.index.d:
-            problem = f"embeddings of {embeddings.shape[1]} dimensions in an index of {self.index.d}"
+        if isinstance(queries, str):
+            queries = [queries]
+        if not isinstance(queries, np.ndarray):
+            if self.model is None:
+                expected = "GalleryIndex.load(…, model=load_model('open_clip:…')), by which texts are embedded"
+                raise OptionError("texts in an index without a model", expected=expected)
+            queries = self.model.embed(texts=queries, templates=("{}",), progress=False)
+        if queries.ndim != 2 or queries.shape[1] != self.embeddings.shape[1]:
+            problem = f"queries of shape {queries.shape} in an index of {self.embeddings.shape[1]} dimensions"
+            raise ShapeError(problem, expected="embeddings (Q, d) of the model that embedded the gallery")
+        left_out = [np.empty(0, np.int64)] * len(queries)
+        rows = nearest_images(queries, self.embeddings, count=k, left_out=left_out)
+        nearest = unit_rows(np.asarray(self.embeddings, np.float32)[rows.ravel()]).reshape(*rows.shape, -1)
+        return np.einsum("qd,qkd->qk", unit_rows(queries), nearest).astype(np.float32), rows
+
+    def require_model(self, model: TextModel) -> None:
+        """Refuse a model that has not embedded the gallery, as far as that is known."""
+        width = self.embeddings.shape[1]
+        if model.embedding_size != width:
+            problem = f"embeddings of {model.embedding_size} dimensions in an index of {width}"
             raise ShapeError(problem, expected="an index made with this model")
-        scores, rows = self.index.search(np.ascontiguousarray(embeddings), min(k, self.index.ntotal))
-        return scores, rows
-
-
-def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Path, *, kind: str = "Flat") -> float:
-    """Write an index of embeddings by inner product, and the table of their images."""
-    require_package("faiss", extra="search")
-    import faiss
-
-    try:
-        index = faiss.index_factory(embeddings.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
-        index.train(embeddings)
-        index.add(embeddings)
-    except RuntimeError as error:
-        problem = f"index={kind!r} ({str(error).strip().splitlines()[-1]})"
-        raise OptionError(problem, expected="an index of faiss, such as Flat or HNSW32") from error
-    check = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
-    with files.replacing(folder / INDEX) as temporary:
-        faiss.write_index(index, str(temporary))
-    write_table(folder / TABLE, list(table.columns), table.itertuples(index=False))
-    return check
-
-
-def _compare(index: GalleryIndex, embeddings: NDArray[np.float32], *, exact: bool) -> float:
-    """The largest difference of scores; of an approximate index the share of neighbors that it finds."""
-    queries = embeddings[:: max(1, len(embeddings) // 100)][:100]
-    products = queries @ embeddings.T
-    scores, rows = index.search(queries, k=10)
-    best = -np.sort(-products, axis=1)[:, : scores.shape[1]]
-    if not exact:
-        return float(np.mean(scores >= best[:, -1:] - _TOLERANCE))
-    difference = float(np.abs(scores - best).max())
-    returned = np.take_along_axis(products, rows, axis=1)
-    if not max(difference, float(np.abs(scores - returned).max())) <= _TOLERANCE:
-        raise ExportError(f"scores of the index that differ by {difference:.2g}", expected=f"at most {_TOLERANCE:g}")
-    return difference
+        if self.weights not in (None, model.weights):
+            remedy = "embed the gallery with this model: `hiertree embed MODEL PHOTOS --out embedded`"
+            raise InputError("a gallery that another model has embedded", expected="the same weights", remedy=remedy)

@@ -15,9 +15,10 @@ from hiertree.io.provenance import MANIFEST, manifest, map_texts
 from hiertree.io.reading import read_json_object, reading_file
 from hiertree.tree import LabelTree
 
-from ..training.network.embedder import Embedder
-from ..training.network.model_files import SETTINGS, WEIGHTS, Preprocessing, save_embedder
-from ..training.network.pretrained_backbones import HUB
+from ..networks.clip import HUB
+from ..networks.embedder import Embedder
+from ..networks.model_files import SETTINGS, WEIGHTS, save_embedder
+from ..networks.settings import Preprocessing
 from ..yaml_files import read_yaml
 
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"

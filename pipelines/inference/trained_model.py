@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +14,24 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from hiertree.errors import DeviceError, InputError, raised_as
+from hiertree.errors import DeviceError, InputError, OptionError, raised_as
 from hiertree.io.progress import track
+from hiertree.io.provenance import digest
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
+from ..networks.clip import HUB, TEMPLATES, TextTower
+from ..networks.embedder import Embedder, embed_at_scales, require_finite
+from ..networks.loading import is_pretrained, load_network
+from ..networks.model_files import Backbone
+from ..networks.settings import Preprocessing, ViewSettings
 from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews
-from ..training.network.embedder import Embedder, embed_at_scales, require_finite
-from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
-from ..training.network.pretrained_backbones import HUB
-from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
+from ..training.recipe.settings import ImageSettings
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source, images_of_batch
 from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
+from .zero_shot import Classification, Parents, classify_by_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +47,7 @@ class TrainedModel:
         tree: the classes it has learned; None if its run did not keep them.
         device: ``"auto"`` takes a GPU if there is one.
         record: its recipe and metrics, which are saved with it.
+        texts: the text tower beside it, if there is one.
 
     Raises:
         DeviceError: the device is absent.
@@ -54,10 +61,13 @@ class TrainedModel:
         tree: LabelTree | None = None,
         device: str | torch.device = "auto",
         record: ModelRecord | None = None,
+        texts: TextTower | None = None,
     ) -> None:
-        self.record = record or ModelRecord()
+        self.record, self._texts = record or ModelRecord(), texts
         self.preprocessing, self.tree, self.device = preprocessing, tree, _device(device)
         self.network = embedder.to(self.device).eval()
+        if texts is not None:
+            texts.to(self.device)
 
     def __repr__(self) -> str:
         settings, tree = self.preprocessing, self.tree
@@ -127,6 +137,11 @@ class TrainedModel:
         """
         return upload_model(self.save, name, private=private, token=token, message=commit_message)
 
+    @cached_property
+    def weights(self) -> str:
+        """SHA-256 of the network's tensors, by which embeddings say of which model they are."""
+        return digest(tensor.cpu().numpy() for tensor in self.network.state_dict().values())
+
     @property
     def embedding_size(self) -> int:
         """Dimensions of an embedding."""
@@ -134,14 +149,16 @@ class TrainedModel:
 
     def embed(
         self,
-        images: object,
+        images: object = None,
         *,
+        texts: Sequence[str] | None = None,
+        templates: Sequence[str] = TEMPLATES,
         batch_size: int = 64,
         workers: int = 0,
         max_pixels: int | None = None,
         progress: bool = True,
     ) -> NDArray[np.float32]:
-        """Embed images, prepared as in the model's run.
+        """Embed images, prepared as in the model's run, or texts by the text tower of an open_clip model.
 
         Args:
             images: a folder (its image files below, in the order of
@@ -149,7 +166,9 @@ class TrainedModel:
                 width, channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a
                 list, Series or batch of these; the images of a data set; or a DataLoader whose batches are images,
                 (images, labels) or mappings with an entry "image".
-            batch_size: images embedded at once.
+            texts: in place of images, one row for each: the mean direction over the templates.
+            templates: texts with ``{}``, where each text goes.
+            batch_size: images or texts embedded at once.
             workers: processes that decode; 0 decodes in this process. A DataLoader has its own.
             max_pixels: width × height above which an image is refused, for it may fill the memory; None: 89 million.
             progress: whether to show progress.
@@ -159,11 +178,12 @@ class TrainedModel:
 
         Raises:
             ImageError: no image, or one that does not decode.
+            OptionError: texts without a text tower, or a template without ``{}``; both images and texts, or neither.
             InputError: something that is no image, or has another shape, type or range; or embeddings that are not
                 finite.
 
         >>> import hiertree as ht, numpy as np
-        >>> from hiertree.pipelines.training.recipe.settings import ModelSettings
+        >>> from hiertree.pipelines.networks.settings import ModelSettings
         >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=3)
         >>> preprocessing = Preprocessing(size=16, channels=3, resize=None, mean=(0.5,) * 3, std=(0.5,) * 3,
         ...                               scales=(1.0,), precision="32-true")
@@ -172,14 +192,57 @@ class TrainedModel:
         (2, 8)
         """
         check_integer("batch_size", batch_size)
+        if (images is None) == (texts is None):
+            raise OptionError("images and texts" if texts else "no images", expected="images, or else texts=[…]")
+        if texts is not None:
+            return self.texts.encode(texts, templates=templates, batch_size=batch_size, progress=progress)
         if isinstance(images, DataLoader):
             return self._embed_batches(images, batch_size=batch_size, max_pixels=max_pixels, progress=progress)
-        settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
-        views = ImageViews(as_image_source(images), settings)
+        views = ImageViews(as_image_source(images), self.image_settings(max_pixels=max_pixels))
         loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
         total = -(-len(views) // batch_size)
         tracked = track((batch.images for batch in loader), description="embedding", total=total, enabled=progress)
-        return torch.cat([self._embedded(batch) for batch in tracked]).numpy()
+        return np.concatenate([self.embed_pixels(batch) for batch in tracked])
+
+    def classify(
+        self,
+        images: object,
+        tree: LabelTree | None = None,
+        *,
+        templates: Sequence[str] = TEMPLATES,
+        parents: Parents = "text",
+        **options: Any,
+    ) -> Classification:
+        """Give images, without any training on them, the nearest node of each level of a tree by its text.
+
+        Args:
+            images: as for :meth:`embed`.
+            tree: whose labels are the texts; None takes the model's own.
+            templates: texts with ``{}``, where a label goes; the mean direction over them counts.
+            parents: whether an inner node's score is that of its own ``"text"``, or the best of its ``"leaves"``.
+            **options: of :meth:`embed`.
+
+        Raises:
+            OptionError: a model without a text tower, or no tree.
+        """
+        tree = tree or self.tree
+        if tree is None:
+            raise OptionError("no tree", expected="a LabelTree whose labels are the texts")
+        texts = self.texts
+        return classify_by_text(self.embed(images, **options), tree, texts, templates=templates, parents=parents)
+
+    @property
+    def texts(self) -> TextTower:
+        """The text tower; an OptionError where there is none."""
+        if self._texts is None:
+            expected = "a model of open_clip, whose texts and images share a space: open_clip:NAME/WEIGHTS"
+            raise OptionError(f"texts for {self!r}, which has no text tower", expected=expected)
+        return self._texts
+
+    def image_settings(self, *, max_pixels: int | None = None) -> ImageSettings:
+        """The preprocessing of images up to the network's input, as a recipe says it."""
+        view = {name: getattr(self.preprocessing, name) for name in ViewSettings.model_fields}
+        return ImageSettings(**view, cache=False, max_pixels=max_pixels)
 
     def _embed_batches(
         self, loader: DataLoader[Any], *, batch_size: int, max_pixels: int | None, progress: bool
@@ -206,7 +269,7 @@ class TrainedModel:
         """Find the images of a gallery that are nearest to photos.
 
         Args:
-            index: the folder that ``hiertree export --faiss`` wrote, or what ``GalleryIndex.load`` read of it.
+            index: what ``hiertree embed`` wrote by this model, a run's folder, or ``GalleryIndex.load`` of either.
             photos: as for :meth:`embed`.
             k: images for each photo, or all if there are fewer.
             batch_size: photos embedded at once.
@@ -217,7 +280,7 @@ class TrainedModel:
             and the image's labels, coarse → fine, where the index knows them.
 
         Raises:
-            ShapeError: the index is of another network.
+            ShapeError, InputError: the index is of another network.
             HiertreeError: whatever :meth:`embed` raises.
         """
         import pandas as pd
@@ -225,22 +288,23 @@ class TrainedModel:
         gallery = index if isinstance(index, GalleryIndex) else GalleryIndex.load(index)
         source = photos if isinstance(photos, DataLoader) else as_image_source(photos)
         embeddings = self.embed(source, batch_size=batch_size, progress=progress)
+        gallery.require_model(self)
         scores, rows = gallery.search(embeddings, k=k)
         names = [f"image {row}" if isinstance(source, DataLoader) else source.name(row) for row in range(len(rows))]
-        matches = rows.ravel() >= 0  # an approximate index may find fewer
         photo, rank = np.repeat(names, rows.shape[1]), np.tile(np.arange(1, rows.shape[1] + 1), len(rows))
-        table = gallery.table.iloc[rows.ravel()[matches]].reset_index(drop=True)
-        head = pd.DataFrame({"photo": photo[matches], "rank": rank[matches]})
-        head["image"], head["score"] = table.pop("image"), scores.ravel()[matches]
+        table = gallery.table.iloc[rows.ravel()].reset_index(drop=True)
+        head = pd.DataFrame({"photo": photo, "rank": rank, "image": table.pop("image"), "score": scores.ravel()})
         result: pd.DataFrame = pd.concat([head, table], axis=1)
         return result
 
     @torch.inference_mode()
-    def _embedded(self, images: Tensor) -> Tensor:
-        """(B, C, S, S) uint8 → (B, d) float32 on the CPU."""
+    def embed_pixels(self, images: Tensor) -> NDArray[np.float32]:
+        """(B, C, S, S) uint8 pixels, prepared as the network takes them → (B, d) embeddings; B may be 0."""
+        if not len(images):
+            return np.empty((0, self.embedding_size), np.float32)
         with self._autocast():
             embeddings = embed_at_scales(self.network, images.to(self.device), self.preprocessing.scales)
-        return require_finite(embeddings).float().cpu()
+        return require_finite(embeddings).float().cpu().numpy()
 
     def _autocast(self) -> AbstractContextManager[None]:
         """The arithmetic of the run; 16-bit floats are left to GPUs."""
@@ -257,9 +321,9 @@ def load_model(
 
     Args:
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
-            model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or
-            ``timm:NAME``, ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``, without a tree, as ``hiertree embed``
-            uses it.
+            model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or a network
+            without a tree, ``timm:NAME``, ``open_clip:NAME/WEIGHTS``, ``timm:hf-hub:OWNER/NAME``,
+            ``open_clip:hf-hub:OWNER/NAME`` or ``open_clip:local-dir:FOLDER``.
         device: ``"auto"`` takes a GPU if there is one.
         backbone: builds the backbone of a model that was trained with one of your own: a class, a function, or its
             name, ``module:attribute``. What the model's folder names is never imported.
@@ -270,16 +334,15 @@ def load_model(
         MissingResourceError: a model or weights are out of reach, or ``backbone`` cannot be imported.
         DeviceError: the device is absent.
     """
-    if is_pretrained(str(run)):
-        recipe = pretrained_recipe(str(run))
-        return TrainedModel(untrained_network(recipe), Preprocessing.from_recipe(recipe), device=device)
-    if str(run).startswith(HUB):
-        return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
-    folder = Path(run)
-    embedder, tree = load_embedder(folder, backbone=backbone), folder / TREE
+    name = os.fspath(run)
+    if name.startswith(HUB):
+        return TrainedModel.from_pretrained(name.removeprefix(HUB), device=device, backbone=backbone)
+    network, preprocessing, texts = load_network(name, backbone=backbone)
+    if is_pretrained(name):
+        return TrainedModel(network, preprocessing, device=device, texts=texts)
+    tree, record = Path(name) / TREE, ModelRecord.read(Path(name))
     classes = LabelTree.from_json(tree) if tree.is_file() else None
-    preprocessing, record = load_preprocessing(folder), ModelRecord.read(folder)
-    return TrainedModel(embedder, preprocessing, tree=classes, device=device, record=record)
+    return TrainedModel(network, preprocessing, tree=classes, device=device, record=record)
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -24,7 +24,7 @@ from hiertree.io.progress import track
 from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
-from ..clip_model import load_clip
+from ..networks.clip import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .landmarks import note_unmatched
 from .settings import ImageFolderSettings
@@ -77,11 +77,11 @@ class ImageFolder:
 
     def note_unmatched(self, landmarks: Iterable[str]) -> None:
         """Log landmarks without an image, and ids here that are no landmark's, where there are both."""
-        ids: Mapping[str, Sequence[Any]] | None = self._images_of
+        ids: Iterable[str] | None = self._images_of
         if ids is None:
             with os.scandir(self._root) as entries:
-                folders = {entry.name: [] for entry in entries if entry.is_dir() and not entry.name.startswith(".")}
-            ids, landmarks = {**self._by_stem(self._root), **folders}, (key for key in landmarks if "/" not in key)
+                folders = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+            ids, landmarks = [*self._by_stem(self._root), *folders], (key for key in landmarks if "/" not in key)
         note_unmatched(ids, landmarks, source=str(self._table or self._root), target="the landmarks")
 
     def _candidates(self, landmark: str) -> Iterable[Path]:

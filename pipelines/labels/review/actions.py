@@ -250,7 +250,7 @@ class Sample(Action):
     """
 
     do: Literal["sample"] = "sample"
-    labels: Labels
+    labels: tuple[str, ...]
     doubted: tuple[str, ...] = ()
 
     def change(self, state: State) -> Change:

@@ -63,10 +63,10 @@ def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Pa
     assert dataset.paths.dtype == np.int32
     if "test_" not in dataset.split:
         assert dataset.tree.level_names == card.levels
-    if shape.parts is None:
+    if shape.query_and_gallery is None:
         assert dataset.queries is None
     else:
-        assert (len(dataset.queries), len(dataset.gallery)) == shape.parts
+        assert (len(dataset.queries), len(dataset.gallery)) == shape.query_and_gallery
     for index in range(len(dataset)):
         assert dataset.images[index].size[0] in (4, 6, 8, 32)
     copy = pickle.loads(pickle.dumps(dataset.images))

@@ -21,10 +21,10 @@ import hiertree as ht
 from hiertree.errors import MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
 from hiertree.pipelines.inference import GalleryIndex, TrainedModel
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.inference.gallery_index import read_gallery
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 

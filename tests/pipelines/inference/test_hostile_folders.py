@@ -22,9 +22,9 @@ import hiertree as ht
 from hiertree.errors import CheckpointError, EmbeddingError, HiertreeError, RecipeError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.inference import TrainedModel
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train

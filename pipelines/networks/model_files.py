@@ -5,83 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import Field, model_validator
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError, raised_as
 from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
-from ...settings import Section, custom_error
-from ..recipe.components import import_callable
-from ..recipe.schema import Recipe
-from ..recipe.settings import (
-    Byte,
-    ImageSettings,
-    Interpolation,
-    ModelSettings,
-    Positive,
-    Precision,
-    Side,
-    Statistics,
-)
-from .backbones import input_statistics, is_fetched, is_imported
+from .backbones import is_fetched, is_imported
 from .embedder import Embedder
-from .pretrained_backbones import require_finite_weights
+from .settings import ModelSettings, Preprocessing, import_callable
+from .weights import require_finite_weights
 
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
 _OF_A_MODEL: Complaint = {"expected": f"{SETTINGS} and {WEIGHTS} of one model", "kind": CheckpointError}
-_VIEW = ("size", "channels", "resize", "interpolation", "border", "exif_orientation")  # keys of a recipe's images
-
-
-class Preprocessing(Section):
-    """The path of an image to a trained network, and of the network's output to an embedding."""
-
-    size: Side
-    """height and width in pixels"""
-    channels: Literal[1, 3]
-    """1 (gray) or 3 (RGB)"""
-    resize: Side | tuple[Side, Side] | None
-    """shorter side, or height and width, before the central crop; null squeezes it into the square"""
-    interpolation: Interpolation = "bilinear"
-    """by which images are resized"""
-    antialias: Literal[True] = True
-    """whether resizing averages over all pixels, as Pillow does"""
-    border: tuple[Byte, ...] | None = None
-    """color that completes the square where `resize` is of the longer side"""
-    exif_orientation: bool = False
-    """whether images are turned upright as their EXIF says"""
-    mean: Statistics
-    """subtracted from pixels in [0, 1], by channel"""
-    std: tuple[Positive, ...]
-    """by which they are then divided"""
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)]
-    """factors of the size whose embeddings are averaged"""
-    precision: Precision
-    """of the network's arithmetic, as Lightning Fabric names it"""
-
-    @model_validator(mode="after")
-    def _check(self) -> Preprocessing:
-        if not len(self.mean) == len(self.std) == self.channels:
-            raise custom_error("statistics", f"expected {self.channels} values in mean and in std, one per channel")
-        self.image_settings()
-        return self
-
-    @classmethod
-    def from_recipe(cls, recipe: Recipe) -> Preprocessing:
-        """The preprocessing of a recipe's evaluation."""
-        images, scales, precision = recipe.images, recipe.evaluation.scales, recipe.training.precision
-        mean, std = input_statistics(recipe.model, channels=images.channels)
-        view = {name: getattr(images, name) for name in _VIEW}
-        return cls(**view, mean=mean, std=std, scales=scales, precision=precision)
-
-    def image_settings(self) -> ImageSettings:
-        """The same as a recipe's section ``images``, without a cache."""
-        return ImageSettings(**{name: getattr(self, name) for name in _VIEW}, cache=False)
 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
@@ -90,7 +29,7 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
     room, remedy = "room on the disk", "free some and run the same command"
     with (
         files.replacing(weights) as temporary,
-        raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=SafetensorError),
+        raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=OSError),
     ):
         files.write_tensors(temporary, embedder.state_dict())
     content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}

@@ -12,9 +12,9 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, interp
 
 from hiertree.errors import EmbeddingError, InputError, RecipeError
 
-from ..recipe.settings import ModelSettings
 from .backbones import build_backbone, input_statistics, is_batch_norm, portable
-from .pretrained_backbones import first_line
+from .settings import ModelSettings
+from .weights import first_line
 
 
 class GeM(nn.Module):
