@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import device
 
 from .arrays import array_library, as_array, is_on_host
-from .errors import InputError, ShapeError
+from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number, check_shares
 from .tree.label_rows import Uneven
 from .tree.label_tree import LabelTree
@@ -115,10 +115,9 @@ def from_networkx(
 
     * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
       Semantic Image Retrieval*, WACV 2019, Eq. 2);
-    * ``"unpadded_lca_height"``: the same in the tree before ``uneven="pad"`` repeated labels, in which height(c) counts
-      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. A graph with
-      leaves at several depths is taken as it is; of a LabelTree, a label whose only child has the same text counts as
-      repeated;
+    * ``"unpadded_lca_height"``: the same in a graph with leaves at several depths, before ``uneven="pad"`` repeats
+      labels: height(c) counts the levels down to the deepest leaf below c. A LabelTree does not say whether a label
+      below its own text is a repetition, so one that has such a label is refused;
     * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
       that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
@@ -134,7 +133,7 @@ def from_networkx(
         (Q, L+1) float64, rel[q, 0] = 0.
 
     Raises:
-        OptionError: an unknown measure.
+        OptionError: an unknown measure, or a LabelTree that may be padded.
         HierarchyError: the graph is not a tree of one depth, or a leaf is unknown.
 
     >>> tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "lake", 2), ("human-made", "church", 3)])
@@ -148,7 +147,8 @@ def from_networkx(
     paths = label_tree.paths(query_leaves)
     if measure == "unpadded_lca_height":
         if isinstance(tree, LabelTree):
-            depths = _unpadded_depths(tree)
+            _refuse_padding(tree)
+            depths = np.full(len(tree.leaves), tree.num_levels)
         else:
             import networkx as nx
 
@@ -159,17 +159,17 @@ def from_networkx(
     return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
 
 
-def _unpadded_depths(tree: LabelTree) -> NDArray[np.int64]:
-    """(n,) the depth of each leaf without its repetitions: the only children of nodes of the same label."""
+def _refuse_padding(tree: LabelTree) -> None:
+    """Refuse a tree in which a label is the only child of one of the same text: a level, or padding."""
     paths = tree.paths(tree.leaves)
-    leaves_below = [np.bincount(column) for column in paths.T]
-    depths = np.full(len(paths), tree.num_levels)
-    for leaf, path in enumerate(paths.tolist()):
-        row, depth = tree.labels_of(path), tree.num_levels
-        while depth > 1 and row[depth - 1] == row[depth - 2] and leaves_below[depth - 2][path[depth - 2]] == 1:
-            depth -= 1
-        depths[leaf] = depth
-    return depths
+    children = [np.unique(paths[:, [level, level + 1]], axis=0) for level in range(tree.num_levels - 1)]
+    only_children = [np.bincount(pairs[:, 0]) == 1 for pairs in children]
+    for path in paths.tolist():
+        labels = tree.labels_of(path)
+        for level, is_only in enumerate(only_children):
+            if labels[level] == labels[level + 1] and is_only[path[level]]:
+                problem = f"unpadded_lca_height of a LabelTree with {labels[level]!r} below {labels[level]!r}"
+                raise OptionError(problem, expected="the networkx graph, which says whether that is padding")
 
 
 def _unpadded_heights(tree: LabelTree, depths: NDArray[np.int64], paths: NDArray[np.int32]) -> NDArray[np.float64]:

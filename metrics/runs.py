@@ -44,8 +44,8 @@ class _RanxObject(Protocol):
 
 
 _RUN_COLUMNS = {
-    "query": ("query", "query_id", "qid", "q_id"),
-    "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
+    "query": ("query", "query_id", "qid", "q_id", "query-id"),
+    "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document", "corpus-id", "corpus_id", "pid"),
     "score": ("score",),
     "distance": ("distance", "_distance", "dist"),
     "rank": ("rank",),

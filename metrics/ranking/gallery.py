@@ -15,6 +15,7 @@ import numpy as np
 from hiertree.arrays import to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Rules, Ties
+from hiertree.io.tables import is_missing
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
 from .ranked import sort_matrix
@@ -246,6 +247,10 @@ def _as_ids(values: Any, name: str, num_items: int) -> Array:
         raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one per item")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids):
         ids = ids.astype(np.str_)
+    missing = np.array([is_missing(value) for value in ids.tolist()]) if ids.dtype.kind in "Of" else np.zeros(0)
+    if missing.any():
+        problem = f"{name} without an id in {missing.sum()} rows, first in row {missing.argmax()}"
+        raise OptionError(problem, expected="an id in every row", remedy="give such rows ids of their own")
     if ids.dtype.kind not in "iuU" and num_items > 0:
         raise OptionError(f"{name} of type {ids.dtype}", expected="integers or strings")
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
