@@ -151,6 +151,8 @@ def _values_of_indices(indices: Ints, scores: Floats | None, labels: Labels, req
     for column in range(items.shape[1]):
         agree &= items[indices, column] == queries[:, None, column]
         levels += agree
+    if gallery.depths is not None:
+        levels[levels != gallery.depths[indices]] = 0
     if request.rules.repeats == "irrelevant":
         levels[_repeated(indices)] = 0
     rows, masked = mask.pairs(slice(0, len(queries)))

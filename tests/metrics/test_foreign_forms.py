@@ -79,7 +79,5 @@ def test_lists_cut_short_say_which_metrics_lack_positives(caplog):
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
         evaluate_ranking(order[:, :6], query_paths=paths, metrics=["AP", "H-AP", "R@5", "TR@9"])
-    assert caplog.messages == [
-        "lists hold at most 6 of 40 items; unlisted positives of 40 queries count as never found, "
-        "which bounds AP, H-AP, TR@9"
-    ]
+    text = "lists hold at most 6 of 40 items; unlisted positives of 40 queries count as never found, which bounds"
+    assert caplog.messages == [f"{text} AP, H-AP, TR@9"]
