@@ -15,16 +15,7 @@ from hiertree.evaluation_options import Choice
 from hiertree.io.reading import read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
 
-from .trec_reading import (
-    QRELS,
-    RUN,
-    Form,
-    Triples,
-    checked_qrels,
-    checked_run,
-    index_of,
-    read_triples,
-)
+from .trec_reading import QRELS, RUN, Form, Triples, checked_qrels, checked_run, index_of, read_triples
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -202,12 +202,7 @@ class _Matched(NamedTuple):
 
 
 def evaluate_judged(
-    run: Any,
-    qrels: Any,
-    options: CheckedRetrievalOptions,
-    *,
-    num_levels: int | None,
-    higher_is_better: bool,
+    run: Any, qrels: Any, options: CheckedRetrievalOptions, *, num_levels: int | None, higher_is_better: bool
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
     rules, matched = options.rules, _match_mappings(run, qrels) if higher_is_better else None
