@@ -144,11 +144,11 @@ def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes: list[tuple
     scores, levels, batches = perfect_batches(sizes, 0)
     worst = 0.0
     for order in permutations(range(levels.size)):
-        place = np.array(order)
-        positive_places = [place[(batches == b) & (levels[0] == 1)] for b in range(len(sizes))]
-        negative_places = [place[(batches == b) & (levels[0] == 0)] for b in range(len(sizes))]
-        if all(a.max(initial=-1) < b.min(initial=99) for a, b in zip(positive_places, negative_places, strict=True)):
-            worst = max(worst, decomposability_gap(-place[None].astype(float), levels, batches)[0])
+        rank = np.array(order)
+        positive_ranks = [rank[(batches == b) & (levels[0] == 1)] for b in range(len(sizes))]
+        negative_ranks = [rank[(batches == b) & (levels[0] == 0)] for b in range(len(sizes))]
+        if all(a.max(initial=-1) < b.min(initial=99) for a, b in zip(positive_ranks, negative_ranks, strict=True)):
+            worst = max(worst, decomposability_gap(-rank[None].astype(float), levels, batches)[0])
     assert 0 < worst <= decomposability_bound(levels, batches)[0] + 1e-12
     assert scores.shape == levels.shape
 

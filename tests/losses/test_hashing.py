@@ -228,8 +228,8 @@ def value_by_loops(name: str, codes: list[list[float]], items: list[list[float]]
             reference.minus_mutual_information(row, kinds, 12, bins)
             for row, kinds in zip(distances, positive, strict=True)
         ]
-        known = [value for value in information if value is not None]
-        return sum(known) / len(known)
+        is_known = [value for value in information if value is not None]
+        return sum(is_known) / len(is_known)
     error = sum(map(reference.quantization_error, codes)) / len(codes)
     if name == "DPSH":
         values = [reference.dpsh(row, kinds) for row, kinds in zip(products, positive, strict=True)]
@@ -254,9 +254,9 @@ def test_an_earlier_loss_is_that_of_the_loops(name: str) -> None:
 
 def test_triplets_take_bounded_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     embeddings, paths = batch(40)
-    whole = DTSH()(embeddings, paths)
+    all_at_once = DTSH()(embeddings, paths)
     monkeypatch.setitem(_all_pairs.PAIRS_AT_ONCE, "cpu", 50)
-    torch.testing.assert_close(DTSH()(embeddings, paths), whole)
+    torch.testing.assert_close(DTSH()(embeddings, paths), all_at_once)
 
 
 def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set() -> None:

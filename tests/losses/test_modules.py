@@ -494,8 +494,8 @@ def test_options_show_in_the_representation() -> None:
         SmoothAP(): ("level=finest",),
         ROADMAP(): ("reduction='mean'", "rho=100"),
     }
-    for loss, parts in expected.items():
-        assert all(part in repr(loss) for part in parts)
+    for loss, texts in expected.items():
+        assert all(text in repr(loss) for text in texts)
 
 
 class Products(TorchDispatchMode):

@@ -35,11 +35,11 @@ def repository(fetch: Any, shared: Path, *, photos: int, cut: bool = False) -> b
     tables["landmarks_washington_clean_images.csv"] = clean + b"161,00aa,http://x/y.jpg\n"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        images = {f"images/Park/{number:04x}.jpg": jpeg(number) for number in range(photos)}
-        for name, content in {**tables, **images}.items():
+        images = {f"images/Park/{index:04x}.jpg": jpeg(index) for index in range(photos)}
+        for name, packed_bytes in {**tables, **images}.items():
             member = tarfile.TarInfo(f"repository/walandmarks/data/{name}")
-            member.size = len(content) - (cut and name.endswith(".csv"))
-            archive.addfile(member, io.BytesIO(content[: member.size]))
+            member.size = len(packed_bytes) - (cut and name.endswith(".csv"))
+            archive.addfile(member, io.BytesIO(packed_bytes[: member.size]))
     fetch.DIGESTS["landmarks_washington_clean_images.csv"] = fetch.hashlib.sha256(
         tables["landmarks_washington_clean_images.csv"]
     ).hexdigest()

@@ -123,9 +123,9 @@ def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constraine
         if level < num_levels:
             nodes = [tuple(path[: level + 1]) for path in paths.tolist()]
             rows = [row for row in rows if nodes.index(nodes[row]) == row]
-        part, labels = embeddings[rows], paths[rows, :level]
+        batch_rows, labels = embeddings[rows], paths[rows, :level]
         value = mean_of_loops(
-            lambda s, lev, at=level: baselines.contrastive(s, [x >= at for x in lev], 0.2), part, labels
+            lambda s, lev, at=level: baselines.contrastive(s, [x >= at for x in lev], 0.2), batch_rows, labels
         )
         terms.append(max([value, *terms]) if constrained else value)
         expected += base ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]

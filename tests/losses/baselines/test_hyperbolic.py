@@ -51,9 +51,9 @@ def test_scores_of_pairs_are_minus_distances_in_the_ball() -> None:
     for row, path in zip(distances_by_loops(embeddings, memory), paths, strict=True):
         positive = (memory_paths[:, 0] == path[0]).tolist()
         terms.append(baselines.contrastive([-d for d in row], positive, 0.5))
-    known = [term for term in terms if term is not None]
+    is_known = [term for term in terms if term is not None]
     value = loss(embeddings, paths, memory, memory_paths)
-    assert value.item() == pytest.approx(sum(known) / len(known), rel=1e-10)
+    assert value.item() == pytest.approx(sum(is_known) / len(is_known), rel=1e-10)
     assert torch.autograd.gradcheck(
         lambda e, m: loss(e, paths, m, memory_paths), (embeddings.requires_grad_(), memory.requires_grad_())
     )
@@ -154,9 +154,9 @@ def test_hier_is_its_loss_and_the_losses_of_triplets_of_items_and_of_proxies() -
     for items, labels in ((points, paths[:, 0]), (proxies, torch.arange(7))):
         apart = torch.tensor([[reference.distance(x, y, 0.3) for y in items] for x in items], dtype=torch.float64)
         to_proxies = [[reference.distance(x, y, 0.3) for y in proxies] for x in items]
-        other = ~torch.eye(len(items), dtype=torch.bool)
-        similarities = (-apart).exp() + ((labels[:, None] == labels) & other)
-        triplets = _hyperbolic.reciprocal_triplets(similarities, other, 5, 20)
+        valid = ~torch.eye(len(items), dtype=torch.bool)
+        similarities = (-apart).exp() + ((labels[:, None] == labels) & valid)
+        triplets = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 20)
         noise = [rows.tolist() for rows in drawn_noise(triplets.shape[1], 7)]
         members = [tuple(triplet) for triplet in triplets.T.tolist()]
         losses = reference.ancestor_losses(to_proxies, to_proxies, members, noise, tau=0.1, delta=0.1)
