@@ -68,9 +68,9 @@ def _triples(lists: Any, form: Form) -> Triples:
     if isinstance(lists, (str, os.PathLike)):
         path = Path(lists)
         suffix = table_suffix(path)
-        if suffix not in _READERS:
+        if suffix not in READERS:
             return read_triples(path, form)
-        table = _READERS[suffix](path)
+        table = READERS[suffix](path)
         with reading_file(path, expected=form.forms, kind=form.kind):
             triples = _triples(table, form)
         text_triples = triples._replace(queries=list(map(str, triples.queries)), items=list(map(str, triples.items)))
@@ -209,7 +209,7 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
     return table
 
 
-_READERS: Mapping[str, Callable[[Path], Any]] = {
+READERS: Mapping[str, Callable[[Path], Any]] = {
     **dict.fromkeys(TABLE_SUFFIXES, read_table),
     **dict.fromkeys(PARQUET_SUFFIXES, _parquet),
     ".json": _json,

@@ -31,6 +31,7 @@ PAGES = {
     "guides/lightning.md": ("lightning",),
     "guides/model-selection.md": ("sklearn", "sentence_transformers"),
     "guides/pytorch-metric-learning.md": ("pytorch_metric_learning",),
+    "guides/shops-and-biology.md": (),
     "guides/rankings.md": ("ir_measures", "ranx"),
 }
 TINY = (
