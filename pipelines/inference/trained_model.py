@@ -232,6 +232,11 @@ class TrainedModel:
         return classify_by_text(self.embed(images, **options), tree, texts, templates=templates, parents=parents)
 
     @property
+    def has_texts(self) -> bool:
+        """Whether there is a text tower, so that texts and images share a space."""
+        return self._texts is not None
+
+    @property
     def texts(self) -> TextTower:
         """The text tower; an OptionError where there is none."""
         if self._texts is None:
