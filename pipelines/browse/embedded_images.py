@@ -109,7 +109,7 @@ def read_embedded(
         ),
         names=names,
         tree=first.tree,
-        paths=np.concatenate([as_paths(side.paths) for side in first.sides]).astype(np.int32),
+        paths=np.concatenate([as_paths(items.paths) for items in first.sides]).astype(np.int32),
         separate=first.separate,
         images=pictures,
         without=reason,
@@ -119,9 +119,9 @@ def read_embedded(
 def _names(collection: LabeledEmbeddings) -> list[str]:
     """The names of the images, those of a gallery last; numbers where a file has none."""
     names: list[str] = []
-    for kind, side in zip(("query", "item"), collection.sides, strict=False):
-        ids = side.names if side.ids is None else side.ids
-        names += [f"{kind} {row}" for row in range(len(side.embeddings))] if ids is None else map(str, ids)
+    for kind, items in zip(("query", "item"), collection.sides, strict=False):
+        ids = items.names if items.ids is None else items.ids
+        names += [f"{kind} {row}" for row in range(len(items.embeddings))] if ids is None else map(str, ids)
     return names
 
 
@@ -143,9 +143,9 @@ def _model_names(folders: Sequence[Path]) -> list[str]:
     stated = [_embedding_model(folder) for folder in folders]
     if all(stated) and len(set(stated)) == len(stated):
         return list(map(str, stated))
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
+    paths = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(path[-length:]) for path in paths]
         if len(set(names)) == len(names):
             return names
     raise OptionError(f"folders {', '.join(map(str, folders))}", expected="each folder once")
@@ -161,12 +161,12 @@ def _embedding_model(folder: Path) -> str | None:
     return str(parameters["name"]) if parameters.get("name") else None
 
 
-def picture_of(images: ImageSource, row: int, *, side: int, crop: bool) -> bytes | None:
+def picture_of(images: ImageSource, row: int, *, pixels: int, crop: bool) -> bytes | None:
     """A JPEG of one image, or None where it is missing or does not decode; cropped, it is square."""
     if isinstance(images, FileImages):
-        return thumbnail(images.root / images.name(row), side=side, crop=crop)
+        return thumbnail(images.root / images.name(row), pixels=pixels, crop=crop)
     try:
         with _ONE_READER:
-            return shrink(images[row], side=side, crop=crop)
+            return shrink(images[row], pixels=pixels, crop=crop)
     except (ImageError, OSError):
         return None

@@ -78,10 +78,10 @@ class Searching:
         if tree is None or len(node) >= tree.num_levels:
             return JSONResponse([])
         ids = paths[self._inside(node), len(node)]
-        numbers, counts = np.unique(ids[ids >= 0], return_counts=True)
-        labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
-        nodes = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
-        return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in nodes])
+        nodes_below, counts = np.unique(ids[ids >= 0], return_counts=True)
+        labels = [str(tree.labels_of([*node, child])[-1]) for child in nodes_below.tolist()]
+        nodes = sorted(zip(labels, nodes_below.tolist(), counts.tolist(), strict=True))
+        return JSONResponse([{"label": label, "number": child, "images": count} for label, child, count in nodes])
 
     def images(self, request: Request) -> Response:
         """Some queries of a node, and their total number."""
@@ -116,14 +116,14 @@ class Searching:
 
     async def photograph(self, request: Request) -> Response:
         """As :meth:`neighbors`, of a photograph in the body of the request."""
-        content = bytearray()
+        photograph = bytearray()
         async for chunk in request.stream():
-            content += chunk
-            if len(content) > MOST_BYTES:
+            photograph += chunk
+            if len(photograph) > MOST_BYTES:
                 raise HTTPException(413, f"a photograph of more than {MOST_BYTES >> 20} MiB")
-        return await run_in_threadpool(self._neighbors_of, request, bytes(content))
+        return await run_in_threadpool(self._neighbors_of, request, bytes(photograph))
 
-    def _neighbors_of(self, request: Request, content: bytes) -> Response:
+    def _neighbors_of(self, request: Request, photograph: bytes) -> Response:
         from PIL import Image
 
         from hiertree.datasets.readers.images import readable_formats
@@ -132,7 +132,7 @@ class Searching:
         if model.network is None:
             raise OptionError("a photograph without a model", expected="--model NAME, that of the embeddings")
         with raised_as(ImageError, "the photograph does not decode", expected="an image", on=OSError):
-            image = Image.open(io.BytesIO(content), formats=readable_formats())
+            image = Image.open(io.BytesIO(photograph), formats=readable_formats())
         with _ONE_EMBEDS:
             vector = model.network.embed(image, progress=False)
         return self._nearest(request, model, vector, {"name": "your photograph", "labels": []})
@@ -173,7 +173,7 @@ class Searching:
             raise HTTPException(404, "no image")
         large = request.url.path.startswith("/large/")
         return image_response(
-            picture_of(self.collection.images, row, side=LARGE if large else THUMBNAIL, crop=not large)
+            picture_of(self.collection.images, row, pixels=LARGE if large else THUMBNAIL, crop=not large)
         )
 
     @property
@@ -232,7 +232,7 @@ def served(collection: BrowsedImages) -> AbstractContextManager[str]:
 
 def _node(request: Request, name: str) -> Node:
     """The numbers of a node's path, separated by commas."""
-    parts = [part for part in request.query_params.get(name, "").split(",") if part]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+    ids = [text for text in request.query_params.get(name, "").split(",") if text]
+    if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in ids):
         raise HTTPException(400, f"{name}: expected numbers with commas between them")
-    return tuple(map(int, parts))
+    return tuple(map(int, ids))

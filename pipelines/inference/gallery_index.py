@@ -82,8 +82,8 @@ class GalleryIndex:
         items = collection.items
         columns: dict[str, Any] = {"image": items.image_names or np.arange(len(items.paths)).astype(str)}
         if collection.tree is not None:
-            known = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
-            rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in known)
+            labels = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
+            rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in labels)
             columns |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
         weights = getattr(items.embeddings, "model", None)
         return cls(np.asarray(items.embeddings), pd.DataFrame(columns), model=model, weights=weights)

@@ -257,10 +257,10 @@ class TrainedModel:
         batches = (images_of_batch(batch) for batch in loader)
         tracked = track(batches, description="embedding", total=total, enabled=progress)
         options: Any = {"batch_size": batch_size, "max_pixels": max_pixels, "progress": False}
-        parts = [self.embed(images, **options) for images in tracked]
-        if not parts:
+        blocks = [self.embed(images, **options) for images in tracked]
+        if not blocks:
             raise InputError("no images: a DataLoader without batches", expected="at least one image")
-        return np.concatenate(parts)
+        return np.concatenate(blocks)
 
     def search(
         self,

@@ -32,8 +32,8 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
         raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=OSError),
     ):
         files.write_tensors(temporary, embedder.state_dict())
-    content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
-    files.write_json(settings, {**content, "preprocessing": preprocessing.model_dump(mode="json")})
+    architecture = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
+    files.write_json(settings, {**architecture, "preprocessing": preprocessing.model_dump(mode="json")})
     return [weights, settings]
 
 
