@@ -26,8 +26,15 @@ from hiertree.options import check_integer
 from ..launchers import launched
 from ..networks.clip import HUB, TEMPLATES, check_templates
 from ..networks.embedder import Embedder, require_sizes
-from ..networks.loading import is_pretrained, library_preprocessing, preprocessing_of, pretrained_model
-from ..networks.model_files import WEIGHTS, Backbone, load_embedder
+from ..networks.loading import (
+    WEIGHTS,
+    Backbone,
+    is_pretrained,
+    library_preprocessing,
+    load_embedder,
+    preprocessing_of,
+    pretrained_model,
+)
 from ..networks.settings import ModelSettings
 from ..settings import Section, complaint
 from ..stored_embeddings.embedded_files import VECTORS, Embedded, EmbeddingFiles, Numbers, write_embeddings, written_in

@@ -17,7 +17,7 @@ from hiertree.tree import LabelTree
 
 from ..networks.clip import HUB
 from ..networks.embedder import Embedder
-from ..networks.model_files import SETTINGS, WEIGHTS, save_embedder
+from ..networks.loading import SETTINGS, WEIGHTS, save_embedder
 from ..networks.settings import Preprocessing
 from ..yaml_files import read_yaml
 
