@@ -25,8 +25,7 @@ from hiertree.io.reading import Complaint, read_json_object, read_text, reading_
 from hiertree.tree import LabelTree
 
 from ...networks.embedder import Embedder
-from ...networks.loading import preprocessing_of
-from ...networks.model_files import save_embedder
+from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
