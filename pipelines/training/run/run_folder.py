@@ -34,11 +34,7 @@ from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
 
 LOOKED_AT = 16  # images of each split
-_OF_IMAGES: Complaint = {
-    "expected": "what a run notes of its images",
-    "remedy": "remove it",
-    "kind": CheckpointError,
-}
+_OF_IMAGES: Complaint = {"expected": "what a run notes of its images", "remedy": "remove it", "kind": CheckpointError}
 _SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
