@@ -32,7 +32,7 @@ from .certainty import (
     vouching_fractions,
 )
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .embedding import CERTAIN_MARGIN, LIKELY, Embedding, embed, kind_of
+from .embedding import CERTAIN_MARGIN, LIKELY, PLACES_OF_ANY_LOOK, Embedding, embed, kind_of
 from .naming import groups_above, propose_names
 
 UNKNOWN = "unknown"
@@ -267,6 +267,7 @@ def _label_places(
         doubt, target = belonging.doubt_of(row)
         is_inherited = belonging.vouched[row] and _agree(margin, float(cluster_margins[assignment[row]]))
         doubts = [f"{NO_LANDMARK}: {reason}"] if (reason := embedding.unfit[row]) else []
+        doubts += [f"any look: {sense}"] if (sense := embedding.senses[row]) in PLACES_OF_ANY_LOOK else []
         doubts += [] if abs(margin) >= 1 or embedding.either[row] or is_inherited else ["kind"]
         doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
         member = LabelPlace(

@@ -132,7 +132,7 @@ def test_a_log_is_not_compared_with_itself(logs):
 
 
 def test_an_edited_table_is_compared_with_a_log(logs, tmp_path):
-    folder, anna, bert = logs
+    _, anna, bert = logs
     table = tmp_path / "berta.csv"
     write_review_table(table, SMALL, replayed(SMALL, bert)[0].state, {"pond": "Green Lake"})
     assert "Green Lake" in table.read_text()
