@@ -14,7 +14,7 @@ from hiertree.pipelines.labels.cluster.clustering import silhouettes
 from hiertree.pipelines.labels.cluster.embedding import embed, known_margin
 from hiertree.pipelines.labels.cluster.naming import groups_above, propose_names
 from hiertree.pipelines.labels.cluster.proposing import settle_kinds, settle_senses
-from hiertree.pipelines.labels.cluster.quality import agreement, measure_quality
+from hiertree.pipelines.labels.cluster.step import agreement, measure_quality
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 from hiertree.pipelines.labels.encode.place_nouns import thesaurus
 
