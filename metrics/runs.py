@@ -210,7 +210,7 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
 
 
 READERS: Mapping[str, Callable[[Path], Any]] = {
-    **dict.fromkeys(TABLE_SUFFIXES, read_table),
+    **dict.fromkeys(set(TABLE_SUFFIXES) - {".tsv"}, read_table),  # runs and judgments in .tsv have no heads, or BEIR's
     **dict.fromkeys(PARQUET_SUFFIXES, _parquet),
     ".json": _json,
 }

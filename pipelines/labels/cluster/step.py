@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.errors import ShapeError, TableError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.tables import read_table
 
@@ -176,14 +176,6 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         "purity": contingency_matrix(class_codes, group_codes).max(axis=0).sum() / len(group_codes),
     }
     return {name: round(float(value), 4) for name, value in values.items()}
-
-
-def split_reference(spec: str | Path) -> tuple[Path, str]:
-    """The table and the column that ``TABLE:column`` names."""
-    path, _, column = str(spec).rpartition(":")
-    if not path or not column:
-        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
-    return Path(path), column
 
 
 def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
