@@ -115,9 +115,9 @@ def from_networkx(
 
     * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
       Semantic Image Retrieval*, WACV 2019, Eq. 2);
-    * ``"unpadded_lca_height"``: the same in a graph with leaves at several depths, before ``uneven="pad"`` repeats
-      labels: height(c) counts the levels down to the deepest leaf below c. A LabelTree does not say whether a label
-      below its own text is a repetition, so one that has such a label is refused;
+    * ``"unpadded_lca_height"``: the same in the tree before ``uneven="pad"`` repeated labels, in which height(c) counts
+      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. It takes a graph
+      with leaves at several depths;
     * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
       that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
@@ -133,7 +133,7 @@ def from_networkx(
         (Q, L+1) float64, rel[q, 0] = 0.
 
     Raises:
-        OptionError: an unknown measure, or a LabelTree that may be padded.
+        OptionError: an unknown measure, or ``"unpadded_lca_height"`` of a LabelTree.
         HierarchyError: the graph is not a tree of one depth, or a leaf is unknown.
 
     >>> tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "lake", 2), ("human-made", "church", 3)])
@@ -146,30 +146,15 @@ def from_networkx(
     label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree, uneven=uneven)
     paths = label_tree.paths(query_leaves)
     if measure == "unpadded_lca_height":
-        if isinstance(tree, LabelTree):
-            _refuse_padding(tree)
-            depths = np.full(len(tree.leaves), tree.num_levels)
-        else:
-            import networkx as nx
+        import networkx as nx
 
-            depths = np.array([len(nx.ancestors(tree, leaf)) for leaf in label_tree.leaves])
+        if isinstance(tree, LabelTree):  # which does not tell repeated labels from equal ones
+            raise OptionError("unpadded_lca_height of a LabelTree", expected="the networkx graph that it was made of")
+        depths = np.array([len(nx.ancestors(tree, leaf)) for leaf in label_tree.leaves])
         return _unpadded_heights(label_tree, depths, paths)
     if measure == "resnik":
         return _information_content(label_tree, paths)
     return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
-
-
-def _refuse_padding(tree: LabelTree) -> None:
-    """Refuse a tree in which a label is the only child of one of the same text: a level, or padding."""
-    paths = tree.paths(tree.leaves)
-    children = [np.unique(paths[:, [level, level + 1]], axis=0) for level in range(tree.num_levels - 1)]
-    only_children = [np.bincount(pairs[:, 0]) == 1 for pairs in children]
-    for path in paths.tolist():
-        labels = tree.labels_of(path)
-        for level, is_only in enumerate(only_children):
-            if labels[level] == labels[level + 1] and is_only[path[level]]:
-                problem = f"unpadded_lca_height of a LabelTree with {labels[level]!r} below {labels[level]!r}"
-                raise OptionError(problem, expected="the networkx graph, which says whether that is padding")
 
 
 def _unpadded_heights(tree: LabelTree, depths: NDArray[np.int64], paths: NDArray[np.int32]) -> NDArray[np.float64]:

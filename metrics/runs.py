@@ -12,8 +12,8 @@ import numpy as np
 from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.evaluation_options import Choice
-from hiertree.io.reading import read_json, read_parquet_frame, reading_file
-from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
+from hiertree.io.reading import PARQUET_SUFFIXES, read_json, read_parquet_frame, reading_file
+from hiertree.io.tables import TABLE_SUFFIXES, frame_columns, is_frame, is_missing, read_table, table_suffix
 
 from .trec_reading import QRELS, RUN, Form, Triples, checked_qrels, checked_run, index_of, read_triples
 
@@ -67,9 +67,10 @@ def as_qrels(qrels: Any, *, negative: Choice = "error") -> Triples:
 def _triples(lists: Any, form: Form) -> Triples:
     if isinstance(lists, (str, os.PathLike)):
         path = Path(lists)
-        if path.suffix not in _READERS:
+        suffix = table_suffix(path)
+        if suffix not in READERS:
             return read_triples(path, form)
-        table = _READERS[path.suffix](path)
+        table = READERS[suffix](path)
         with reading_file(path, expected=form.forms, kind=form.kind):
             triples = _triples(table, form)
         text_triples = triples._replace(queries=list(map(str, triples.queries)), items=list(map(str, triples.items)))
@@ -208,4 +209,8 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
     return table
 
 
-_READERS: Mapping[str, Callable[[Path], Any]] = {".csv": read_table, ".parquet": _parquet, ".json": _json}
+READERS: Mapping[str, Callable[[Path], Any]] = {
+    **dict.fromkeys(set(TABLE_SUFFIXES) - {".tsv"}, read_table),  # runs and judgments in .tsv have no heads, or BEIR's
+    **dict.fromkeys(PARQUET_SUFFIXES, _parquet),
+    ".json": _json,
+}

@@ -1,13 +1,12 @@
 """Runs and judgments as triples, (query, item, score) or (query, item, level), and TREC files of them.
 
 A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. Lines of three columns are MS
-MARCO's ``query item rank``, and BEIR's and MTEB's ``query item level``, perhaps below a line of heads. A file whose
-name ends in ``.gz`` is compressed by gzip.
+MARCO's ``query item rank``, and BEIR's and MTEB's ``query item level``, perhaps below a line of heads. Files may be
+packed by gzip, bzip2, xz, zstd or zip, as their names say.
 """
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
 import re
@@ -25,7 +24,7 @@ from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
 from hiertree.evaluation_options import Choice
 from hiertree.io.reading import not_utf8, reading_file
-from hiertree.io.tables import LONGEST_LINE, is_missing
+from hiertree.io.tables import LONGEST_LINE, is_missing, open_unpacked
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ QRELS = Form(
     field="relevance",
     kind=PathError,
 )
-_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 _SHORT = ("query", "item", "rank or level")  # as MS MARCO writes runs; BEIR and MTEB judgments, below a line of heads
 _QUERY_HEADS = ("query", "query-id", "query_id", "qid")
 _INTEGER = re.compile("[+-]?[0-9]+")
@@ -168,7 +166,7 @@ def index_of(name: Any, indices: dict[Hashable, int], role: str) -> int:
 
 
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
-    """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; ``.gz`` is decompressed.
+    """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; packed files are unpacked.
 
     The score ranks; the rank must be an integer and is not used, as in trec_eval. Items stay in the order of the file.
     As trec_eval does, lines that begin with ``#`` and text after the tag are passed over.
@@ -194,7 +192,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "error") -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
-    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in ``.gz`` is decompressed.
+    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in packed files are unpacked.
 
     Args:
         path: the file.
@@ -239,12 +237,7 @@ def read_triples(path: Path, form: Form) -> Triples:
 
 def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
     """The words of each line of a file, plain or compressed; lines, which end in LF, CRLF or CR, count from 1."""
-    if path.suffix in _PACKED:
-        raise TableError(f"{path}: compressed", expected=f"a {name} in plain text or .gz", remedy="decompress it")
-    with (
-        reading_file(path, expected=f"a readable {name}"),
-        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
-    ):
+    with reading_file(path, expected=f"a readable {name}"), open_unpacked(path) as file:
         line_numbers = count(1)
         for text in iter(partial(file.readline, LONGEST_LINE + 1), b""):
             if len(text) > LONGEST_LINE:

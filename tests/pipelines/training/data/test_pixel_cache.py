@@ -30,9 +30,9 @@ def save_photo(path: Path, seed: int) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> ImageDataset:
     """Ten photos of 60 × 40 pixels, five of each label."""
-    for number in range(10):
-        save_photo(tmp_path / f"{number}.png", number)
-    rows = [f"{number}.png,{number % 2}" for number in range(10)]
+    for index in range(10):
+        save_photo(tmp_path / f"{index}.png", index)
+    rows = [f"{index}.png,{index % 2}" for index in range(10)]
     (tmp_path / "images.csv").write_text("\n".join(["file,label", *rows]))
     return load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=["label"])
 
@@ -153,12 +153,12 @@ def test_views_of_16_bits_are_those_of_8_bits(tmp_path: Path, cache: bool | str,
     views = []
     for name, scaled in (("deep", values * 257), ("plain", values.astype(np.uint8))):
         (tmp_path / name).mkdir()
-        for number, image in enumerate(scaled):
-            Image.fromarray(image).save(tmp_path / name / f"{number}.png")
+        for index, image in enumerate(scaled):
+            Image.fromarray(image).save(tmp_path / name / f"{index}.png")
         folder = (
             {"cache": True, "cache_folder": str(tmp_path / f"kept {name}")} if cache == "kept" else {"cache": cache}
         )
-        source = FileImages(tmp_path / name, [f"{number}.png" for number in range(10)])
+        source = FileImages(tmp_path / name, [f"{index}.png" for index in range(10)])
         views.append(ImageViews(source, settings(**folder), augment=augment))
     for key in EVERYTHING:
         assert torch.equal(views[0][key].images, views[1][key].images)
