@@ -10,15 +10,15 @@ import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, create_model
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError, raised_as
+from hiertree.errors import HiertreeError, MissingPackageError, RecipeError
 
+from ...networks.settings import import_callable
 from ...settings import Section, custom_error, unknown_names
 
 Function: TypeAlias = Callable[..., Any]
@@ -216,24 +216,6 @@ def _field_type(kind: ComponentKind, parameter: inspect.Parameter) -> Any:
     if parameter.name == "transforms":  # torchvision's, which apply others
         return tuple[section, ...]
     return parameter.annotation
-
-
-def import_callable(name: str, *, setting: str) -> Function:
-    """Import ``module:attribute``. This runs code, so the name must come from the user, never from a folder."""
-    module, _, attribute = name.partition(":")
-    if not (all(word.isidentifier() for word in module.split(".")) and attribute.isidentifier()):
-        raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
-    expected = f"a module {module} that Python can import"
-    remedy = "install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …"
-    errors = (ImportError, SyntaxError)
-    with raised_as(MissingResourceError, f"{setting}={name}", expected=expected, remedy=remedy, on=errors):
-        imported = import_module(module)
-    function: Function | None = getattr(imported, attribute, None)
-    if not callable(function):
-        file = getattr(imported, "__file__", None) or "built into Python"
-        problem = f"{setting}={name}, where {module} ({file}) has no callable {attribute}"
-        raise RecipeError(problem, expected="a class or a function")
-    return function
 
 
 def loaders() -> Mapping[str, Function]:

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError, raised_as
 from hiertree.losses import large_batch_backward
 
+from ...networks.backbones import is_batch_norm
+from ...networks.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..distributed.processes import (
     ALONE,
     Processes,
@@ -24,8 +26,6 @@ from ..distributed.processes import (
     seed_torch,
     synchronized_batch_norm,
 )
-from ..network.backbones import is_batch_norm
-from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 

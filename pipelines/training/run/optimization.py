@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel
 from hiertree.errors import OptionError, RecipeError, raised_as
 from hiertree.losses import Loss
 
-from ..network.embedder import Embedder
+from ...networks.embedder import Embedder
 from ..recipe.components import Component
 from ..recipe.schema import Recipe
 from ..recipe.settings import AnySchedule, OptimizerSettings, ScheduleSettings

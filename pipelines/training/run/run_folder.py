@@ -24,9 +24,9 @@ from hiertree.io.provenance import MANIFEST, describe_file, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file, reading_json
 from hiertree.tree import LabelTree
 
+from ...networks.embedder import Embedder
+from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
-from ..network.embedder import Embedder
-from ..network.model_files import Preprocessing, save_embedder
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .checkpoints import list_checkpoints
@@ -163,7 +163,9 @@ class RunFolder:
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
-        paths = save_embedder(embedder, self.path, Preprocessing.from_recipe(recipe))
+        scales, precision = recipe.evaluation.scales, recipe.training.precision
+        preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
+        paths = save_embedder(embedder, self.path, preprocessing)
         for index, (name, list_result) in enumerate(result.lists.items()):
             suffix = f"-{name}" if index else ""
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"

@@ -15,10 +15,10 @@ from hiertree.errors import CheckpointError, RecipeError, raised_as, some_of
 from hiertree.io.progress import track
 from hiertree.io.provenance import describe_file
 
+from ...networks.embedder import Embedder
+from ...networks.loading import WEIGHTS, load_weights
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
-from ..network.embedder import Embedder
-from ..network.model_files import WEIGHTS, load_weights
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hiertree.pipelines.training.network.backbones import input_statistics
+from hiertree.pipelines.networks.backbones import input_statistics
 from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, Setting, all_built_in_recipes, load_recipe
 from hiertree.pipelines.training.run.optimization import build_loss
 

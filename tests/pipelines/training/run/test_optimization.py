@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
 from hiertree.errors import RecipeError
 from hiertree.losses import HAPPIER, SmoothAP
-from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.networks.embedder import Embedder
 from hiertree.pipelines.training.recipe.settings import (
     OPTIMIZER,
     SCHEDULE,

@@ -17,15 +17,15 @@ from timm.models.vision_transformer import checkpoint_filter_fn
 from torch import nn
 
 from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
-from hiertree.pipelines.training.network.backbones import FeatureBackbone, build_backbone
-from hiertree.pipelines.training.network.embedder import Embedder, GeM
-from hiertree.pipelines.training.network.model_files import (
+from hiertree.pipelines.networks.backbones import FeatureBackbone, build_backbone
+from hiertree.pipelines.networks.embedder import Embedder, GeM
+from hiertree.pipelines.networks.loading import (
     Preprocessing,
     load_embedder,
     load_preprocessing,
     save_embedder,
 )
-from hiertree.pipelines.training.recipe.settings import ModelSettings
+from hiertree.pipelines.networks.settings import ModelSettings
 
 SMALL = ModelSettings(width=4, embedding_size=6)
 PREPROCESSING = Preprocessing(
