@@ -313,10 +313,10 @@ def _is_listed(file: Path) -> bool:
 
 
 def _holds_manifest(file: Path) -> bool:
-    content = read_record(file) if file.suffix == ".json" else None
-    return content is not None and isinstance(content.get("manifest"), dict) and "hiertree" in content["manifest"]
+    record = read_record(file) if file.suffix == ".json" else None
+    return record is not None and isinstance(record.get("manifest"), dict) and "hiertree" in record["manifest"]
 
 
 def _is_manifest_beside(file: Path) -> bool:
-    content = read_record(file) if file.name.endswith(f".{MANIFEST}") else None
-    return content is not None and {"command", "hiertree", "outputs"} <= content.keys()
+    record = read_record(file) if file.name.endswith(f".{MANIFEST}") else None
+    return record is not None and {"command", "hiertree", "outputs"} <= record.keys()

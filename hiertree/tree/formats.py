@@ -108,16 +108,16 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
     order = np.lexsort(numbered.paths.T[::-1])  # descendants of a node are consecutive
     rows = zip(*numbered.paths[order].T.tolist(), map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
-    content: dict[str, Any] = {
+    document: dict[str, Any] = {
         "format": JSON_FORMAT,
         "level_names": list(level_names),
         "children": _JsonNodes(rows, numbered.labels, 0),
     }
     if (order[:-1] > order[1:]).any():  # else reading would number the nodes anew
-        content["leaf_order"] = order.tolist()
+        document["leaf_order"] = order.tolist()
     unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
     with unwritable, open_replacing(path) as file:
-        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
+        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(document))
         file.write("\n")
 
 
@@ -146,17 +146,17 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
     A TableError names a file that is not such a tree.
     """
     expected = f"a tree written by LabelTree.to_json ({JSON_FORMAT})"
-    content = read_json(path, expected=expected)
+    document = read_json(path, expected=expected)
     with reading_file(path, expected=expected):
-        if content["format"] != JSON_FORMAT:
-            raise ValueError(f"format {content['format']!r}")
-        leaves = list(_json_leaves(json_list(content, "children"), ()))
-        if "leaf_order" in content:
-            order = json_list(content, "leaf_order")
+        if document["format"] != JSON_FORMAT:
+            raise ValueError(f"format {document['format']!r}")
+        leaves = list(_json_leaves(json_list(document, "children"), ()))
+        if "leaf_order" in document:
+            order = json_list(document, "leaf_order")
             if sorted(order) != list(range(len(leaves))):
                 raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
-            leaves = [leaves[place] for place in np.argsort(order)]
-        names = json_list(content, "level_names")
+            leaves = [leaves[leaf] for leaf in np.argsort(order)]
+        names = json_list(document, "level_names")
         rows = [row + (None,) * (len(names) - len(row)) if row[-1] is None else row for row, _ in leaves]
         return rows, [leaf for _, leaf in leaves], names
 

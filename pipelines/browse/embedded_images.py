@@ -92,7 +92,7 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
         ),
         names=names,
         tree=first.tree,
-        paths=np.concatenate([as_paths(side.paths) for side in first.sides]).astype(np.int32),
+        paths=np.concatenate([as_paths(side.paths) for side in first.image_sets]).astype(np.int32),
         separate=first.separate,
         images=pictures,
         without=reason,
@@ -102,7 +102,7 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
 def _names(collection: LabeledEmbeddings) -> list[str]:
     """The names of the images, those of a gallery last; numbers where a file has none."""
     names: list[str] = []
-    for kind, side in zip(("query", "item"), collection.sides, strict=False):
+    for kind, side in zip(("query", "item"), collection.image_sets, strict=False):
         ids = side.names if side.ids is None else side.ids
         names += [f"{kind} {row}" for row in range(len(side.embeddings))] if ids is None else map(str, ids)
     return names
