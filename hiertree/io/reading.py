@@ -168,8 +168,8 @@ def data_columns(schema: Any) -> list[str]:
     """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
     import pyarrow as pa
 
-    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in metadata.get("index_columns", ()) if name in schema.names]
     unnamed = [name for name in indexes if name.startswith("__index_level_")]
     left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
     names = [*indexes, *(name for name in schema.names if name not in indexes)]

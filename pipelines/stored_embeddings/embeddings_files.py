@@ -227,15 +227,15 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
     if files == [file] and suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
     if files == [file] and suffix in (".npz", ".npy", ".pt"):
-        stored = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
+        arrays = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
-        stored = Shards(files)
-    if isinstance(stored, Mapping):
+        arrays = Shards(files)
+    if isinstance(arrays, Mapping):
         if labels is not None or columns != LabelColumns(needed=columns.needed):
             remedy = "leave labels, columns and distractors out"
             raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
-        _check_arrays(file, list(stored))
-        image_sets = sides_of(stored)
+        _check_arrays(file, list(arrays))
+        image_sets = sides_of(arrays)
         _require_fit(image_sets, [file, file])
         if image_sets[0].junk is not None:
             image_sets[0] = image_sets[0]._replace(
@@ -243,19 +243,19 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
             )
         return image_sets
     if labels is not None:
-        rows = rows_with_table(stored, Path(labels), columns)
-    elif isinstance(stored, Shards) and stored.columns:
-        rows = rows_in_shards(stored, columns)
+        rows = rows_with_table(arrays, Path(labels), columns)
+    elif isinstance(arrays, Shards) and arrays.columns:
+        rows = rows_in_shards(arrays, columns)
     elif columns.needed:
         remedy = "name a CSV or Parquet file by --labels"
         raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
     else:
-        rows = EmbeddedImages(stored, where=lambda row: f"{file.name}, row {row + 1}")
-    if not isinstance(stored, Shards):
+        rows = EmbeddedImages(arrays, where=lambda row: f"{file.name}, row {row + 1}")
+    if not isinstance(arrays, Shards):
         return [rows]
-    in_gallery = gallery_mask(stored, columns)
+    in_gallery = gallery_mask(arrays, columns)
     row_sets = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
-    return [rows.select(indices, stored.select(indices)) for indices in row_sets] or [rows]
+    return [rows.select(indices, arrays.select(indices)) for indices in row_sets] or [rows]
 
 
 def _require_fit(image_sets: Sequence[EmbeddedImages], files: Sequence[Path]) -> None:
@@ -294,12 +294,12 @@ def _load_torch(file: Path) -> Any:
     import torch
 
     with reading_file(file, expected="dense tensors saved by torch, nothing else", kind=InputError):
-        stored = torch.load(file, map_location="cpu", weights_only=True)
-        if isinstance(stored, torch.Tensor):
-            return to_numpy(stored)
-        if isinstance(stored, Mapping) and all(isinstance(value, torch.Tensor) for value in stored.values()):
-            return {str(name): to_numpy(value) for name, value in stored.items()}
-        raise InputError(f"{file.name} with a {type(stored).__name__}", expected="a tensor or a dictionary of tensors")
+        arrays = torch.load(file, map_location="cpu", weights_only=True)
+        if isinstance(arrays, torch.Tensor):
+            return to_numpy(arrays)
+        if isinstance(arrays, Mapping) and all(isinstance(value, torch.Tensor) for value in arrays.values()):
+            return {str(name): to_numpy(value) for name, value in arrays.items()}
+        raise InputError(f"{file.name} with a {type(arrays).__name__}", expected="a tensor or a dictionary of tensors")
 
 
 def _check_arrays(file: Path, names: Sequence[str]) -> None:

@@ -52,10 +52,7 @@ def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
 
 def read_truth(file: Path) -> Truth:
     """The ground truth of ROxford5k or RParis6k, ``.pkl``, or grades of queries and items, ``.npy``."""
-    suffix = file.suffix.lower()
-    if suffix not in TRUTH_SUFFIXES:
-        raise OptionError(f"judgments in {file.name!r}", expected=f"a file that ends in {' or '.join(TRUTH_SUFFIXES)}")
-    if suffix == ".pkl":
+    if file.suffix.lower() == TRUTH_SUFFIXES[0]:
         queries, gallery, _, lists = read_ground_truth(file)
 
         def judge_lists(setup: Any, rows: slice, items: int) -> Judged:

@@ -61,7 +61,7 @@ class LabelColumns(NamedTuple):
 
 
 class EmbeddedImages(NamedTuple):
-    """The images of one images, queries or gallery: their embeddings with paths, or with labels until these are numbered.
+    """Images, queries or gallery: their embeddings with paths, or with labels until these are numbered.
 
     The names are those of the arrays in an ``.npz`` file.
     """
@@ -171,16 +171,16 @@ def _without_names(image_sets: Sequence[EmbeddedImages]) -> list[EmbeddedImages]
     """The image_sets without levels that name rows; the first of these becomes the ids where none are known."""
     levels = image_sets[0].levels
     columns = [[images.labels[column] for images in image_sets] for column in range(len(levels))]
-    named = name_columns(columns) if all(images.by_default for images in image_sets) else []
-    if not named:
+    name_indices = name_columns(columns) if all(images.by_default for images in image_sets) else []
+    if not name_indices:
         return list(image_sets)
-    is_id = not are_shared(columns[named[0]]) or all(map(_IMAGE_NAME.search, columns[named[0]][0]))
-    names = tuple(levels[column] for column in named)
+    is_id = not are_shared(columns[name_indices[0]]) or all(map(_IMAGE_NAME.search, columns[name_indices[0]][0]))
+    names = tuple(levels[column] for column in name_indices)
     return [
         images._replace(
-            ids=np.asarray(images.labels[named[0]], object) if images.ids is None and is_id else images.ids,
+            ids=np.asarray(images.labels[name_indices[0]], object) if images.ids is None and is_id else images.ids,
             levels=tuple(level for level in levels if level not in names),
-            labels=[labels for column, labels in enumerate(images.labels) if column not in named],
+            labels=[labels for column, labels in enumerate(images.labels) if column not in name_indices],
             name_columns=(*images.name_columns, *names),
         )
         for images in image_sets
