@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DRAWS_AT_ONCE = 1 << 21
+_LATEX = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "†": r"$^\dagger$",
+    "–": "--",
+    "—": "---",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,15 +265,36 @@ class Evaluation:
         ]
         return "\n".join([*rows, "", str(self.convention)])
 
+    def to_latex(self) -> str:
+        """A ``tabular`` of means, their 95 % intervals and skipped queries, for a paper with booktabs."""
+        return as_latex(*self._table())
+
+    def to_markdown(self) -> str:
+        """The same table in Markdown.
+
+        >>> from hiertree.metrics import evaluate
+        >>> print(evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1], metrics=["AP", "R@1"]).to_markdown())
+        | metric | mean | 95 % interval | skipped |
+        |---|---:|---:|---:|
+        | AP | 1.0000 | — | 1 |
+        | R@1 | 1.0000 | — | 1 |
+        """
+        return as_markdown(*self._table())
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        import pandas as pd
-
-        columns = {"mean": self._format_means(), f"without positives, of {len(self)}": self.skipped}
         cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
         card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
-        page = pd.DataFrame(columns, index=list(self.names)).to_html()
-        return f"{page}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+        return f"{as_html(*self._table())}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+
+    def _table(self) -> tuple[Sequence[str], list[list[str]]]:
+        """Heads and rows of cells."""
+        means, bounds, skipped, rows = self._format_means(), self.confidence_interval(), self.skipped, []
+        for name in self.names:
+            low, high = bounds.loc[name, ["low", "high"]] if name in bounds.index else (np.nan, np.nan)
+            interval = "—" if np.isnan(low) else f"{low:.4f} – {high:.4f}"
+            rows.append([name, means[name], interval, str(skipped[name] or "")])
+        return ("metric", "mean", "95 % interval", "skipped"), rows
 
     def _depth(self, level: int | str | None, num_levels: int) -> int:
         """The number of a level, 1 … L, from its number or name; the finest by default."""
@@ -336,3 +365,33 @@ def bootstrap_means(
         times = np.stack([np.bincount(row, minlength=len(sizes)) for row in draws]).astype(np.float64)
         means[start:stop] = (times @ sums) / (times @ sizes)[:, None]
     return means
+
+
+def as_latex(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A ``tabular`` with rules of booktabs; signs of LaTeX stand for themselves, and ``**…**`` is bold."""
+    lines = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in (heads, *rows)]
+    columns = "l" + "r" * (len(heads) - 1)
+    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", end])
+
+
+def _latex(cell: str) -> str:
+    text = "".join(_LATEX.get(sign, sign) for sign in cell.strip("*"))
+    return rf"\textbf{{{text}}}" if cell.startswith("**") else text
+
+
+def as_markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in (heads, *rows)]
+    return "\n".join([lines[0], "|---" + "|---:" * (len(heads) - 1) + "|", *lines[1:]])
+
+
+def as_html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of HTML; ``**…**`` is bold."""
+    body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>{body}</table>"
+
+
+def _html(cell: str) -> str:
+    text = escape(cell.strip("*"))
+    return f"<td><b>{text}</b></td>" if cell.startswith("**") else f"<td>{text}</td>"

@@ -15,16 +15,7 @@ from hiertree.evaluation_options import Choice
 from hiertree.io.reading import PARQUET_SUFFIXES, read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import TABLE_SUFFIXES, frame_columns, is_frame, is_missing, read_table, table_suffix
 
-from .trec_reading import (
-    QRELS,
-    RUN,
-    Form,
-    Triples,
-    checked_qrels,
-    checked_run,
-    index_of,
-    read_triples,
-)
+from .trec_reading import QRELS, RUN, Form, Triples, checked_qrels, checked_run, index_of, read_triples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +35,8 @@ class _RanxObject(Protocol):
 
 
 _RUN_COLUMNS = {
-    "query": ("query", "query_id", "qid", "q_id"),
-    "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
+    "query": ("query", "query_id", "qid", "q_id", "query-id"),
+    "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document", "corpus-id", "corpus_id", "pid"),
     "score": ("score",),
     "distance": ("distance", "_distance", "dist"),
     "rank": ("rank",),
@@ -219,7 +210,7 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
 
 
 READERS: Mapping[str, Callable[[Path], Any]] = {
-    **dict.fromkeys(TABLE_SUFFIXES, read_table),
+    **dict.fromkeys(set(TABLE_SUFFIXES) - {".tsv"}, read_table),  # runs and judgments in .tsv have no heads, or BEIR's
     **dict.fromkeys(PARQUET_SUFFIXES, _parquet),
     ".json": _json,
 }

@@ -1,7 +1,8 @@
 """Runs and judgments as triples, (query, item, score) or (query, item, level), and TREC files of them.
 
-A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. They may be packed by gzip,
-bzip2, xz, zstd or zip, as the names of files say.
+A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. Lines of three columns are MS
+MARCO's ``query item rank``, and BEIR's and MTEB's ``query item level``, perhaps below a line of heads. Files may be
+packed by gzip, bzip2, xz, zstd or zip, as their names say.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ QRELS = Form(
     field="relevance",
     kind=PathError,
 )
+_SHORT = ("query", "item", "rank or level")  # as MS MARCO writes runs; BEIR and MTEB judgments, below a line of heads
+_QUERY_HEADS = ("query", "query-id", "query_id", "qid")
 _INTEGER = re.compile("[+-]?[0-9]+")
 
 
@@ -189,7 +192,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "error") -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
-    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in packed files are unpacked.
+    Lines that begin with ``#`` are passed over, as by trec_eval. Packed files are unpacked.
 
     Args:
         path: the file.
@@ -218,12 +221,19 @@ def read_triples(path: Path, form: Form) -> Triples:
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
+    is_short = False
     for line_number, fields in _lines(path, form.name):
         if not fields or fields[0].startswith("#"):
             continue
+        if not line and fields[0].lower() in _QUERY_HEADS and not _is_number(fields[-1]):
+            continue
+        is_short = len(fields) == len(_SHORT) and (is_short or not line)  # as the first line is
+        if len(fields) == len(_SHORT) and not is_short:
+            expected = f"{len(form.columns)} as before: {' '.join(form.columns)}"
+            raise TableError(f"{path}, line {line_number}: {len(fields)} columns", expected=expected)
         value.append(_value(f"{path}, line {line_number}", fields, form))
         query.append(queries.setdefault(fields[0], len(queries)))
-        item.append(items.setdefault(fields[2], len(items)))
+        item.append(items.setdefault(fields[1 if is_short else 2], len(items)))
         line.append(line_number)
     columns = np.frombuffer(query, np.int64), np.frombuffer(item, np.int64), np.frombuffer(value, np.float64)
     return Triples([*queries], [*items], *columns, path.name, np.frombuffer(line, np.int64))
@@ -249,6 +259,13 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
 def _value(location: str, fields: list[str], form: Form) -> float:
     width = len(form.columns)
     expected = f"{width}: {' '.join(form.columns)}"
+    if len(fields) == len(_SHORT) and form is RUN:
+        if not _INTEGER.fullmatch(fields[2]) or int(fields[2]) < 1:
+            expected += ", or 3: query item rank"
+            raise TableError(f"{location}: 3 columns, {fields[2]!r} the last", expected=expected)
+        return -float(fields[2])
+    if len(fields) == len(_SHORT):
+        fields = [fields[0], "0", *fields[1:]]
     if len(fields) < width or (len(fields) > width and not form.trailing):
         raise TableError(f"{location}: {len(fields)} columns", expected=expected)
     word, column = fields[form.value], form.columns[form.value]

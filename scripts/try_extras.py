@@ -26,10 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_MEGABYTES = {"base": 500}
 
 _EVALUATE = "import numpy as np; from hiertree.metrics import evaluate; x = np.eye(9)[:, :4] + 1"
-_TOWER = (
-    '--set model.backbone=transformers:dinov2 --set model.backbone_options={"hidden_size":8,"num_hidden_layers":1,'
-    '"num_attention_heads":2} --set model.mean=[0.5,0.5,0.5] --set model.std=[0.5,0.5,0.5]'
-)
 _FEW = "--set data.families=4 --set data.kinds=3 --set data.instances=4 --set data.images=6 --set sampler.batch_size=64"
 _BUILD = "labels build landmarks.csv --out labels"
 
@@ -68,7 +64,6 @@ NEEDS = {
     "clip": "labels",
     "export": "train",
     "sentences": "labels",
-    "transformers": "train",
 }
 # What works with each extra.
 USED = {
@@ -109,7 +104,6 @@ USED = {
         "import hiertree as ht; ht.load_model('run')",
         "import torch; from hiertree.losses import SupHAP; SupHAP()(torch.eye(4), torch.tensor([0, 0, 1, 1]))",
     ),
-    "transformers": (_command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW} {_TOWER}"),),
 }
 # What ends with one line without each extra.
 REFUSED = {
@@ -133,7 +127,6 @@ REFUSED = {
         "import hiertree.losses",
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, device='cpu')",
     ),
-    "transformers": (_command(f"train synthetic-happier --out run {_FEW} {_TOWER}"),),
 }
 
 

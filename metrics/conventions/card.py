@@ -139,6 +139,7 @@ class Convention:
             "self": self.self_rule,
             "scores": self.scores,
             "levels": f"{self.num_levels}{f': {names}' if names else ''}",
+            **({} if self.rules.gallery == "items" else {"gallery": "nodes, relevant to what is at or below them"}),
             "relevance": self.relevance,
             "|Ω^(l)|": self.counts,
             "ties": f"{self.ties}: {_TIES[self.ties]}",

@@ -89,6 +89,8 @@ def _as_words(values: Any, *, name: str) -> _Codes:
         if array.dtype != np.bool_ and (array.dtype.kind not in "if" or not (np.abs(array) == 1).all()):
             expected = "packed uint8, booleans, or numbers that are all −1 or +1"
             remedy = "binarize with embeddings > 0"
+            if array.dtype == np.int8:  # as sentence-transformers packs "binary" embeddings
+                remedy = "pass (codes.astype(int) + 128).astype(numpy.uint8) if eight bits are packed in each"
             raise EmbeddingError(f"{name} of type {array.dtype}", expected=expected, remedy=remedy)
         num_bits, array = array.shape[1], np.packbits(array > 0, axis=1)
     if num_bits > _MOST_BITS:

@@ -15,6 +15,7 @@ import numpy as np
 from hiertree.arrays import to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Rules, Ties
+from hiertree.io.tables import is_missing
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
 from .ranked import sort_matrix
@@ -50,12 +51,14 @@ class Mask(NamedTuple):
         rows, item = _each(start, counts)
         return rows, self.item[item]
 
-    def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
+    def counts(self, query_paths: Ints, gallery_paths: Ints, depths: Ints | None) -> Ints:
         """(Q, L+1) the number of excluded items of each level."""
         rows, items = self.pairs(slice(0, len(query_paths)))
-        agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1)
+        levels = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1).sum(axis=1)
+        if depths is not None:
+            levels[levels != depths[items]] = 0
         counts = np.zeros((len(query_paths), query_paths.shape[1] + 1), np.int64)
-        np.add.at(counts, (rows, agree.sum(axis=1)), 1)
+        np.add.at(counts, (rows, levels), 1)
         return counts
 
 
@@ -83,6 +86,7 @@ class Gallery:
     mask: Mask  # the items that each list excludes
     totals: Ints  # (Q, L+1) items of each level in each list
     counts: Ints | None  # (Q, L+1) as the relevance of H-AP counts them; None for the totals
+    depths: Ints | None = None  # (N,) of items that are nodes, by gallery index; None of others
 
     def __len__(self) -> int:
         return len(self.tree.order)
@@ -90,7 +94,7 @@ class Gallery:
     @property
     def needs_lists(self) -> bool:
         """Whether rankings need the scores of whole lists."""
-        return self.mask.dropped is not None
+        return self.mask.dropped is not None or self.depths is not None
 
     def most_positives(self, rows: slice | Ints = slice(None)) -> int:
         """The longest range of positives of some queries."""
@@ -129,6 +133,8 @@ class Gallery:
         """The sorted positives of whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
         tree, levels = self.tree, np.empty(scores.shape, np.uint8)
         fill_levels(tree.low[rows], tree.high[rows], levels)
+        if self.depths is not None:
+            levels[levels != self.depths[tree.order]] = 0
         excluded = self.mask.excluded(rows, tree.position)
         totals = drop_ranked(self.mask.dropped, scores, levels, excluded, tree.order, self.totals[rows])
         if ties == "index":  # equal scores keep the order of the user's gallery
@@ -148,10 +154,27 @@ class Gallery:
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:
     """Build a gallery from the paths of queries (Q, L) and items (N, L), a mask, and ``H-AP``'s counting rules."""
     queries = unmatched(query_paths)
-    tree = tree_order(queries, gallery_paths)
-    totals = tree.totals() - mask.counts(queries, gallery_paths)
+    tree, depths = tree_order(queries, gallery_paths), node_depths(gallery_paths, rules)
+    totals = tree.totals() if depths is None else _totals_of_nodes(queries, gallery_paths, depths)
+    totals -= mask.counts(queries, gallery_paths, depths)
     counts = tree_order(queries, query_paths).totals() if rules.counts == "official" else None
-    return Gallery(tree, mask, totals, counts)
+    return Gallery(tree, mask, totals, counts, depths)
+
+
+def node_depths(gallery_paths: Ints, rules: Rules) -> Ints | None:
+    """(N,) the depth of each item if items are nodes by the rules."""
+    depths: Ints = (gallery_paths >= 0).sum(axis=1)
+    return depths if rules.gallery == "nodes" else None
+
+
+def _totals_of_nodes(queries: Ints, gallery_paths: Ints, depths: Ints) -> Ints:
+    """(Q, L+1) nodes on each query's way, by depth, and all others at level 0."""
+    totals = np.zeros((len(queries), queries.shape[1] + 1), np.int64)
+    for level in range(1, totals.shape[1]):
+        tree = tree_order(queries, gallery_paths[depths == level])
+        totals[:, level] = tree.high[:, level - 1] - tree.low[:, level - 1]
+    totals[:, 0] = len(gallery_paths) - totals.sum(axis=1)
+    return totals
 
 
 def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
@@ -246,6 +269,10 @@ def _as_ids(values: Any, name: str, num_items: int) -> Array:
         raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one per item")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids):
         ids = ids.astype(np.str_)
+    missing = np.array([is_missing(value) for value in ids.tolist()]) if ids.dtype.kind in "Of" else np.zeros(0)
+    if missing.any():
+        problem = f"{name} without an id in {missing.sum()} rows, first in row {missing.argmax()}"
+        raise OptionError(problem, expected="an id in every row", remedy="give such rows ids of their own")
     if ids.dtype.kind not in "iuU" and num_items > 0:
         raise OptionError(f"{name} of type {ids.dtype}", expected="integers or strings")
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)

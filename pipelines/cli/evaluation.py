@@ -256,9 +256,16 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
 @command(example="hiertree browse embedded")
 @click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
 @option("--images", INPUT_FOLDER, "Folder of the images; default: where they were embedded from.")
+@option(
+    "--model",
+    NAME_OR_INPUT,
+    "Network that made the embeddings, one for each of SOURCES: the page then takes texts and further photographs.",
+    multiple=True,
+    show_default=False,
+)
 @port_option
 @no_browser_option
-def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
+def browse(sources: tuple[Path, ...], images: Path | None, model: tuple[str, ...], port: int, no_browser: bool) -> None:
     """Click an image and see its nearest neighbors, colored by level, on a local page, until Ctrl-C.
 
     SOURCES are runs, folders that embed wrote, or files of embeddings, one for each model, all of the same images.
@@ -267,4 +274,4 @@ def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser
     from ..browse.embedded_images import read_embedded
     from ..browse.server import serve
 
-    serve(read_embedded(sources, images=images), port=port, open_browser=not no_browser, say=click.echo)
+    serve(read_embedded(sources, images=images, models=model), port=port, open_browser=not no_browser, say=click.echo)

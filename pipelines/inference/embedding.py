@@ -26,8 +26,15 @@ from hiertree.options import check_integer
 from ..launchers import launched
 from ..networks.clip import HUB, TEMPLATES, check_templates
 from ..networks.embedder import Embedder, require_sizes
-from ..networks.loading import is_pretrained, library_preprocessing, preprocessing_of, pretrained_model
-from ..networks.model_files import WEIGHTS, Backbone, load_embedder
+from ..networks.loading import (
+    WEIGHTS,
+    Backbone,
+    is_pretrained,
+    library_preprocessing,
+    load_embedder,
+    preprocessing_of,
+    pretrained_model,
+)
 from ..networks.settings import ModelSettings
 from ..settings import Section, complaint
 from ..stored_embeddings.embedded_files import VECTORS, Embedded, EmbeddingFiles, Numbers, write_embeddings, written_in
@@ -171,14 +178,14 @@ def embed(
     network = _network(name, recipe, backbone, is_alone=size == 1)  # after the images: it may download weights
     scales, precision = recipe.evaluation.scales, recipe.training.precision
     preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
-    trained = TrainedModel(network, preprocessing, device=_device(recipe.training.device))
+    embedder = TrainedModel(network, preprocessing, device=_device(recipe.training.device))
     settings = [preprocessing.model_dump(mode="json"), images.dataset.split, shard_size, dtype]
     settings += [recipe.evaluation.batch_size, images.labeled]
     shape: Any = {"shard_size": shard_size, "has_labels": images.labeled, "dtype": dtype, "rank": rank, "size": size}
-    output = EmbeddingFiles(folder, images.dataset, trained.weights, json.dumps(settings), **shape)
+    output = EmbeddingFiles(folder, images.dataset, embedder.weights, json.dumps(settings), **shape)
     if output.is_finished():
         return written_in(folder)
-    _embed_shards(trained, recipe, output, skip_bad=skip_bad, is_first=rank == 0)
+    _embed_shards(embedder, recipe, output, skip_bad=skip_bad, is_first=rank == 0)
     inputs = [Path(name) / WEIGHTS] if Path(name).is_dir() else []
     parameters = {**recipe.model_dump(mode="json", by_alias=True), **location}
     return output.finish(manifest(command=f"hiertree embed {name}", parameters=parameters, inputs=inputs, outputs=[]))
@@ -228,9 +235,9 @@ def embed_texts(
     write_embeddings(file, vectors, columns, {b"hiertree.model": network.weights})
     parameters = {"name": os.fspath(model), "templates": list(templates), "levels": names}
     provenance = manifest(command=f"hiertree embed {model} --texts", parameters=parameters, inputs=[source], outputs=[])
-    parts = [{"name": file.name, "rows": len(texts), "sha256": sha256(file)}]
+    entries = [{"name": file.name, "rows": len(texts), "sha256": sha256(file)}]
     facts = {"model": network.weights, "dimensions": vectors.shape[1], "dtype": "float32", "rows": len(texts)}
-    files.write_json(folder / MANIFEST, {**provenance, **facts, "parts": parts})
+    files.write_json(folder / MANIFEST, {**provenance, **facts, "parts": entries})
     return Embedded(folder, len(texts))
 
 
@@ -265,8 +272,8 @@ def _inputs(
         if relocated is not None and (data is None or (labeled and not levels)):
             try:
                 dataset = load_split(relocated, split or "test")
-                about = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
-                return _Inputs(InputImages(dataset, True, about), relocated, {"split": split or "test"})
+                description = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
+                return _Inputs(InputImages(dataset, True, description), relocated, {"split": split or "test"})
             except OtherLayoutError as error:
                 reason = f"; no {recipe.data.name} is there: {error.given}"
         if data is not None and recipe.data.name == "table" and Path(data).is_file():  # as that of the training
@@ -337,13 +344,13 @@ def _embed_shards(
     """Write this process's shards that are not there yet, each whole; stopped, it says how many images are kept."""
     missing = [shard for shard in output.shards if not output.is_written(shard)]
     total = sum(len(shard.rows) for shard in output.shards)
-    kept = total - sum(len(shard.rows) for shard in missing)
+    done = total - sum(len(shard.rows) for shard in missing)
     settings = recipe.images.model_copy(update={"cache": False})
     views = _ReadableViews(ImageViews(output.dataset.images, settings), skip=skip_bad)
     stop, batch_size = StopRequest(), recipe.evaluation.batch_size
-    about = f"embedding {output.dataset.name}"
-    with stop.listening(), worker_errors(), show_progress(description=about, total=total) as advance:
-        advance(kept, "")
+    description = f"embedding {output.dataset.name}"
+    with stop.listening(), worker_errors(), show_progress(description=description, total=total) as advance:
+        advance(done, "")
         try:
             for shard in missing:
                 keys = keys_in_order(shard.rows.tolist(), batch_size)
@@ -358,11 +365,11 @@ def _embed_shards(
                     bad |= reasons
                     advance(len(indices) + len(reasons), "")
                 output.write(shard, np.concatenate(tiles), rows, bad)
-                kept += len(shard.rows)
+                done += len(shard.rows)
         except KeyboardInterrupt:
             if is_first:
                 end = "stopped by SIGTERM" if stop.requested() else "stopped"
-                print(f"{end} after {kept} of {total} images, which are kept; {_GOES_ON}", file=sys.stderr)
+                print(f"{end} after {done} of {total} images, which are kept; {_GOES_ON}", file=sys.stderr)
             if stop.requested():
                 raise SystemExit(STOPPED) from None
             raise

@@ -27,7 +27,7 @@ from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, is_written_by_hiertree, manifest, read_record
 
 from ..networks.embedder import Embedder
-from ..networks.model_files import SETTINGS, WEIGHTS, Backbone
+from ..networks.loading import SETTINGS, WEIGHTS, Backbone
 from ..training.data.batches import keys_in_order
 from ..training.data.splits import load_split
 from ..training.data.views import ImageViews

@@ -62,17 +62,17 @@ class Classification(NamedTuple):
         truth = as_paths(true_paths)
         if truth.shape != self.paths.shape:
             raise ShapeError(f"true paths of shape {truth.shape}", expected=f"{self.paths.shape}, one for each image")
-        known = truth != UNKNOWN
+        has_node = truth != UNKNOWN
         values = {
             f"accuracy[{level + 1}]": float(np.mean(self.nodes[rows, level] == truth[rows, level]))
-            for level, rows in enumerate(known.T)
+            for level, rows in enumerate(has_node.T)
             if rows.any()
         }
-        shared = np.cumprod((self.paths == truth) & known, axis=1).sum(axis=1)
-        predicted_sizes, true_sizes = (self.paths != UNKNOWN).sum(axis=1), known.sum(axis=1)
-        precision, recall = shared.sum() / predicted_sizes.sum(), shared.sum() / true_sizes.sum()
+        hits = np.cumprod((self.paths == truth) & has_node, axis=1).sum(axis=1)
+        predicted_sizes, true_sizes = (self.paths != UNKNOWN).sum(axis=1), has_node.sum(axis=1)
+        precision, recall = hits.sum() / predicted_sizes.sum(), hits.sum() / true_sizes.sum()
         harmonic_mean = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        heights = (np.maximum(predicted_sizes, true_sizes) - shared)[(self.paths != truth).any(axis=1)]
+        heights = (np.maximum(predicted_sizes, true_sizes) - hits)[(self.paths != truth).any(axis=1)]
         severity = float(heights.mean()) if len(heights) else float("nan")
         return values | {
             "hP": float(precision),

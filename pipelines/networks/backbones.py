@@ -129,8 +129,8 @@ def portable(model: ModelSettings) -> ModelSettings:
         timm_model = find_timm_model(model.backbone)
         architecture, options = timm_model.architecture, {**timm_model.options, **model.backbone_options}
     elif is_fetched(model.backbone):
-        architecture, content = f"{CLIP}{_CONFIG}", read_description(model.backbone.removeprefix(CLIP))["model_cfg"]
-        options = {key: content[key] for key in ("embed_dim", "vision_cfg", "quick_gelu") if key in content}
+        architecture, description = f"{CLIP}{_CONFIG}", read_description(model.backbone.removeprefix(CLIP))["model_cfg"]
+        options = {key: description[key] for key in ("embed_dim", "vision_cfg", "quick_gelu") if key in description}
     else:
         return model
     statistics = dict(zip(("mean", "std"), _declared_statistics(model), strict=True))
@@ -353,11 +353,11 @@ def _clip_tower_of(options: Mapping[str, Any], size: int | None) -> nn.Module:
     if any(isinstance(value, str) and value.startswith((HUB, LOCAL)) for value in architecture.values()):
         raise OptionError(f"vision_cfg {architecture}", expected="an architecture, which is fetched from nowhere")
     text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}  # which is left out
-    content = {"embed_dim": options.get("embed_dim"), "vision_cfg": architecture, "text_cfg": text}
-    content["quick_gelu"] = bool(options.get("quick_gelu", False))
+    config = {"embed_dim": options.get("embed_dim"), "vision_cfg": architecture, "text_cfg": text}
+    config["quick_gelu"] = bool(options.get("quick_gelu", False))
     expected = "embed_dim and vision_cfg of open_clip"
     with tempfile.TemporaryDirectory() as folder, silence_logs(), raised_as(OptionError, expected, on=Exception):
-        Path(folder, "open_clip_config.json").write_text(json.dumps({"model_cfg": content}), encoding="utf-8")
+        Path(folder, "open_clip_config.json").write_text(json.dumps({"model_cfg": config}), encoding="utf-8")
         clip = open_clip.create_model(
             f"{LOCAL}{folder}", load_weights=False, pretrained_text=False, force_image_size=size
         )
@@ -371,8 +371,8 @@ def clip_view(name: str, weights: str | bool) -> ImageView:
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     if is_described(name):
-        content = read_description(name)
-        config, stated = content["model_cfg"], content.get("preprocess_cfg", {})
+        description = read_description(name)
+        config, stated = description["model_cfg"], description.get("preprocess_cfg", {})
     else:
         config = open_clip.get_model_config(name) or {}
         stated = open_clip.get_pretrained_cfg(name, weights if isinstance(weights, str) else "")

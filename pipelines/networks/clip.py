@@ -82,12 +82,12 @@ def read_description(model: str) -> dict[str, Any]:
     file = described_file(model, name=_CONFIG)
     if not file.is_file():
         raise OptionError(f"{CLIP}{model}", expected=f"a folder with {_CONFIG} and weights, as open_clip saves them")
-    content = read_json_object(file, expected="a model of open_clip", kind=OptionError)
-    if not all(isinstance(content.get(key, {}), dict) for key in ("model_cfg", "preprocess_cfg")):
+    description = read_json_object(file, expected="a model of open_clip", kind=OptionError)
+    if not all(isinstance(description.get(key, {}), dict) for key in ("model_cfg", "preprocess_cfg")):
         raise OptionError(f"{file}", expected="model_cfg and preprocess_cfg, as open_clip writes them")
-    if not isinstance(content.get("model_cfg"), dict):
+    if not isinstance(description.get("model_cfg"), dict):
         raise OptionError(f"{file} without model_cfg", expected="a model of open_clip")
-    return content
+    return description
 
 
 def load_clip(model: str, weights: str | None, device: str, *, image_size: int | None = None) -> Any:

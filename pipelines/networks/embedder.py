@@ -183,7 +183,7 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
 
 def warn_of_cut_images(embedder: Embedder, size: int) -> None:
     """Say how much of the images a vision transformer leaves out, whose patches do not divide their size."""
-    first = next((part for part in embedder.backbone.modules() if isinstance(part, nn.Conv2d)), None)
+    first = next((module for module in embedder.backbone.modules() if isinstance(module, nn.Conv2d)), None)
     if first is None or first.kernel_size != first.stride or first.padding != (0, 0):
         return
     patch = first.kernel_size[0]
@@ -196,5 +196,5 @@ def warn_of_cut_images(embedder: Embedder, size: int) -> None:
 def _resized(images: Tensor, scale: float) -> Tensor:
     if scale == 1:
         return images
-    size = [max(1, round(scale * side)) for side in images.shape[-2:]]
+    size = [max(1, round(scale * length)) for length in images.shape[-2:]]
     return interpolate(images.float(), size=size, mode="bilinear", antialias=True)

@@ -156,7 +156,7 @@ class ModelSettings(Section):
 def import_callable(name: str, *, setting: str) -> Callable[..., Any]:
     """Import ``module:attribute``. This runs code, so the name must come from the user, never from a folder."""
     module, _, attribute = name.partition(":")
-    if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
+    if not (all(name.isidentifier() for name in module.split(".")) and attribute.isidentifier()):
         raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
     expected = f"a module {module} that Python can import"
     remedy = "install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …"

@@ -24,10 +24,10 @@ def load_local_weights(network: nn.Module, model: ModelSettings) -> None:
     path = Path(str(model.pretrained))
     fitting = {key: value for key, value in weights.items() if key in targets and value.shape == targets[key].shape}
     if missing := sorted(targets.keys() - fitting.keys()):
-        others = some_of(sorted(weights.keys() - fitting.keys()), 3) or "none"
+        unused = some_of(sorted(weights.keys() - fitting.keys()), 3) or "none"
         raise RecipeError(
             f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({some_of(missing, 3)}); "
-            f"what it has beside them: {others}",
+            f"what it has beside them: {unused}",
             expected="weights of that backbone, with the same shapes",
             remedy="where only the names differ, rename them by model.weights_names=module:function; "
             "timm.models:remap_state_dict goes by the order of the tensors",
@@ -58,8 +58,8 @@ def read_renamed_weights(network: nn.Module, model: ModelSettings) -> dict[str, 
     return dict(renamed)
 
 
-def _are_tensors(content: Any) -> bool:
-    return isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
+def _are_tensors(tensors: Any) -> bool:
+    return isinstance(tensors, dict) and all(isinstance(value, Tensor) for value in tensors.values())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -70,12 +70,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return read_tensors(path, expected=expected, remedy=remedy, kind=RecipeError)
     with reading_file(path, expected=expected, remedy=remedy, kind=RecipeError):
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    if isinstance(content, dict):
-        content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
-    if not _are_tensors(content):
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(tensors, dict):
+        tensors = next((tensors[key] for key in _WRAPPERS if isinstance(tensors.get(key), dict)), tensors)
+    if not _are_tensors(tensors):
         raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
-    return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+    return {str(name).removeprefix("module."): tensor for name, tensor in tensors.items()}
 
 
 def first_line(error: BaseException) -> str:

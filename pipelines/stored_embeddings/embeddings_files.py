@@ -230,6 +230,8 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
         arrays = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
         arrays = Shards(files)
+    if isinstance(arrays, np.ndarray) and arrays.ndim != 2:
+        raise ShapeError(f"{file}: an array of shape {arrays.shape}", expected="embeddings of shape (n, d)")
     if isinstance(arrays, Mapping):
         if labels is not None or columns != LabelColumns(needed=columns.needed):
             remedy = "leave labels, columns and distractors out"

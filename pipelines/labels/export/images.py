@@ -89,10 +89,12 @@ class ImagesStep(LabelStep[ImageList]):
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         folder = ImageFolder(root, settings.image_table, follow_links=True)
         files_of = {landmark: [*map(folder.name, folder.find_all(str(landmark)))] for landmark in tree.leaves}
-        folder.note_unmatched(map(str, tree.leaves))
+        unmatched = folder.note_unmatched(map(str, tree.leaves))
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
         if not listed_landmarks:
-            problem = f"{root}: no landmark of {source} has {settings.min_images} images"
+            problem = (
+                f"{root}: no landmark of {source} has {settings.min_images} images{unmatched and f' ({unmatched})'}"
+            )
             expected = "<landmark id>/*.jpg, or <image id>.jpg and the table of image ids"
             remedy = "name the table of image ids, or pass a smaller minimum"
             raise ImageError(problem, expected=expected, remedy=remedy)

@@ -31,7 +31,7 @@ SHIPPED = (
     -0.37,
     -0.47,
 )  # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
-_SPREAD = 1.0  # of the coefficients about those
+_SPREAD = 3.0  # of the coefficients about those
 _STEPS = 25  # of Newton's method
 
 

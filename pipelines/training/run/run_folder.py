@@ -25,8 +25,7 @@ from hiertree.io.reading import Complaint, read_json_object, read_text, reading_
 from hiertree.tree import LabelTree
 
 from ...networks.embedder import Embedder
-from ...networks.loading import preprocessing_of
-from ...networks.model_files import save_embedder
+from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
@@ -35,11 +34,7 @@ from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
 
 LOOKED_AT = 16  # images of each split
-_OF_IMAGES: Complaint = {
-    "expected": "what a run notes of its images",
-    "remedy": "remove it",
-    "kind": CheckpointError,
-}
+_OF_IMAGES: Complaint = {"expected": "what a run notes of its images", "remedy": "remove it", "kind": CheckpointError}
 _SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),

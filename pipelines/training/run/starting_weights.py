@@ -16,7 +16,7 @@ from hiertree.io.progress import track
 from hiertree.io.provenance import describe_file
 
 from ...networks.embedder import Embedder
-from ...networks.model_files import WEIGHTS, load_weights
+from ...networks.loading import WEIGHTS, load_weights
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..recipe.schema import Recipe

@@ -208,20 +208,6 @@ def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_lo
         assert memory(vectors.float(), paths[:, 1]).isfinite()
 
 
-def test_learned_ancestors_are_nearer_to_what_they_are_of() -> None:
-    torch.manual_seed(0)
-    embeddings, paths = batch(40)
-    leaf = embeddings.clone().requires_grad_()
-    loss = HIER(SupCon(temperature=0.2), SIZE, num_proxies=12, neighbors=8).double()
-    optimizer = torch.optim.Adam([leaf, loss.proxies], lr=0.02)
-    first = loss.terms(leaf, paths)["HIER"].item()
-    for _ in range(80):
-        optimizer.zero_grad()
-        loss(leaf, paths).backward()
-        optimizer.step()
-    assert loss.terms(leaf, paths)["HIER"].item() < 0.8 * first
-
-
 def test_grades_of_pairs_say_which_items_are_of_a_class() -> None:
     embeddings, paths = batch(20)
     graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]

@@ -7,15 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
-from hiertree.losses import (
-    HAPPIER,
-    CrossBatchMemory,
-    Loss,
-    PytorchMetricLearning,
-    SupAP,
-    SupHAP,
-    large_batch_backward,
-)
+from hiertree.losses import HAPPIER, CrossBatchMemory, Loss, PytorchMetricLearning, SupAP, SupHAP, large_batch_backward
 
 SIZE = 5
 

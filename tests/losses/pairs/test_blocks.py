@@ -9,7 +9,6 @@ import torch
 from largest_tensor import LargestTensor
 from torch import Tensor
 
-from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.pairs import blocks as _blocks
@@ -118,13 +117,6 @@ def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLos
         value = loss()(embeddings, paths)
         value.backward()
     assert torch.equal(value, expected)
-
-
-def test_a_second_derivative_is_refused() -> None:
-    embeddings, paths = batch(0, 17)
-    (gradient,) = torch.autograd.grad(SupHAP()(embeddings, paths), embeddings, create_graph=True)
-    with pytest.raises(OptionError, match="second derivative"):
-        gradient.square().sum().backward()
 
 
 def test_no_matrix_of_all_scores_is_ever_made() -> None:

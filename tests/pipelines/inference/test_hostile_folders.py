@@ -98,7 +98,7 @@ def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(
         lambda: ht.load_model(Path()),
         lambda: TrainedModel.from_pretrained(folder),
         lambda: embed(folder, tmp_path / "photos", tmp_path / "embedded", labeled=False),
-        lambda: export(folder, tmp_path / "exported", faiss=True),
+        lambda: export(folder, tmp_path / "exported"),
     ]
     for door in doors:
         with pytest.raises(HiertreeError, match=r"nothing that a model's folder names is imported|checkpoint_path"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hiertree.pipelines.networks.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.schema import Recipe

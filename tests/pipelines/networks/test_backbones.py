@@ -16,7 +16,7 @@ from tiny_clip import MODEL, save_tiny_clip
 import hiertree as ht
 from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
-from hiertree.pipelines.networks.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.networks.settings import ModelSettings
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train

@@ -19,7 +19,7 @@ from torch import nn
 from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
 from hiertree.pipelines.networks.backbones import FeatureBackbone, build_backbone
 from hiertree.pipelines.networks.embedder import Embedder, GeM
-from hiertree.pipelines.networks.model_files import (
+from hiertree.pipelines.networks.loading import (
     Preprocessing,
     load_embedder,
     load_preprocessing,

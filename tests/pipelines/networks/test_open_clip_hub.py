@@ -19,8 +19,7 @@ from hiertree.pipelines.inference import GalleryIndex
 from hiertree.pipelines.inference.embedding import embed, embed_texts
 from hiertree.pipelines.labels.encode.text_encoders import ClipEncoder
 from hiertree.pipelines.networks.embedder import Embedder
-from hiertree.pipelines.networks.loading import preprocessing_of, pretrained_model
-from hiertree.pipelines.networks.model_files import load_embedder, save_embedder
+from hiertree.pipelines.networks.loading import load_embedder, preprocessing_of, pretrained_model, save_embedder
 from hiertree.pipelines.networks.settings import ViewSettings
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file

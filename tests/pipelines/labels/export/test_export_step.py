@@ -218,16 +218,6 @@ def test_labels_that_are_no_landmarks_are_left_out_unless_they_are_to_be_kept(tm
         build({"landmarks": tmp_path / "t.csv", "cluster": {"clusters": 2}}, out=tmp_path / "built")
 
 
-def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):
-    first, two = (
-        export_step(proposal_folder, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
-        for name in ("a", "b")
-    )
-    assert {path.name for path in first.iterdir()} == FILES
-    for name in FILES - {"manifest.json"}:
-        assert (first / name).read_bytes() == (two / name).read_bytes(), name
-
-
 def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")

@@ -1,5 +1,6 @@
 """From an exported tree and photos to a table that training reads: whole landmarks held out, of every supercategory."""
 
+import re
 import zipfile
 from collections import Counter
 
@@ -132,6 +133,9 @@ def test_ids_written_otherwise_are_counted_and_named(small_export, tmp_path, cap
     assert f"2 ids of {tmp_path / 't.csv'} met none of the landmarks ({first!r}, {third!r})" in message
     assert "2 of the latter none of the former ('1', '30000')" in message
     caplog.clear()
+    (tmp_path / "t.csv").write_text(f"image_id,landmark_id\n1,{first}\n1,{third}\n")
+    with pytest.raises(ImageError, match=rf"2 ids of \S+t\.csv met none of the landmarks \('{re.escape(first)}', "):
+        listed(export, photos, tmp_path / "b", image_table=tmp_path / "t.csv")
     (tmp_path / "scraped.csv").write_text(f"landmark_id,instance_of\n{first},lake\n{second},dam\n{third},pond\n")
     with caplog.at_level("INFO"):
         landmarks, num_unknown = read_landmarks(export, tmp_path / "scraped.csv")

@@ -17,7 +17,7 @@ from interrupted_runs import assert_same_weights, break_at, curve, weights
 from hiertree.errors import RecipeError
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
-from hiertree.pipelines.networks.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split

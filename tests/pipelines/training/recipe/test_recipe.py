@@ -329,9 +329,7 @@ def test_overrides_of_one_recipe_do_not_reach_the_next() -> None:
     assert load_recipe("synthetic-happier") == recipe
 
 
-def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(
-    tmp_path: Path,
-) -> None:
+def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(tmp_path: Path) -> None:
     assert set(datasets.available()) <= set(registry.LOADERS)
     assert {"table", "folder", "synthetic"} <= set(registry.LOADERS)
     recipe = load_recipe(write(tmp_path, MINIMAL.replace("name: synthetic", "name: dyml-animal, root: here"))).data

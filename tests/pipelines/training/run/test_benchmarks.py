@@ -45,10 +45,7 @@ def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED, **evaluatio
     )
 
 
-CASES = [
-    ("sop", {"name": "sop"}, TREE, 2),
-    ("inshop", {"name": "inshop"}, BALANCED, 2),
-]
+CASES = [("sop", {"name": "sop"}, TREE, 2), ("inshop", {"name": "inshop"}, BALANCED, 2)]
 
 
 @pytest.mark.parametrize(("name", "data", "sampler", "steps"), CASES, ids=[case[0] for case in CASES])

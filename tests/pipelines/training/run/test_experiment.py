@@ -36,7 +36,7 @@ from hiertree.errors import (
 )
 from hiertree.io.files import locked_folder
 from hiertree.metrics import evaluate
-from hiertree.pipelines.networks.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, SplitResult

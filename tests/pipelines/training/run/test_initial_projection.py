@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from hiertree.datasets import ImageDataset
 from hiertree.errors import RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
-from hiertree.pipelines.networks.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.devices import build_fabric
