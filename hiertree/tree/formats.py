@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import override
 
 from ..errors import OptionError, TableError, raised_as
 from ..io.files import AnyPath, open_replacing
@@ -111,7 +110,7 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     document: dict[str, Any] = {
         "format": JSON_FORMAT,
         "level_names": list(level_names),
-        "children": _JsonNodes(rows, numbered.labels, 0),
+        "children": _json_nodes(rows, numbered.labels, 0),
     }
     if (order[:-1] > order[1:]).any():  # else reading would number the nodes anew
         document["leaf_order"] = order.tolist()
@@ -121,23 +120,17 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
         file.write("\n")
 
 
-class _JsonNodes(list[Any]):
-    """The nodes of some rows from a level on, streamed to a JSON encoder one at a time."""
-
-    def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
-        super().__init__([None])  # the encoder tests for emptiness
-        self._rows, self._labels, self._level = rows, labels, level
-
-    @override
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        finest = self._level + 1 == len(self._labels)
-        for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
-            label = None if node < 0 else self._labels[self._level][node]
-            if not finest and node >= 0:
-                yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
-            else:
-                leaves = [row[-1] for row in node_rows]
-                yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
+def _json_nodes(rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> list[dict[str, Any]]:
+    """The nodes of some rows from a level on, as JSON holds them."""
+    nodes: list[dict[str, Any]] = []
+    for node, node_rows in groupby(rows, key=itemgetter(level)):
+        label = None if node < 0 else labels[level][node]
+        if level + 1 < len(labels) and node >= 0:
+            nodes.append({"label": label, "children": _json_nodes(node_rows, labels, level + 1)})
+        else:
+            leaves = [row[-1] for row in node_rows]
+            nodes.append({"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves})
+    return nodes
 
 
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
