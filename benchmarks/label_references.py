@@ -15,7 +15,7 @@ import numpy as np
 
 from hiertree.pipelines.labels import PlaceNounEncoder
 from hiertree.pipelines.labels.cleaning import clean_landmarks
-from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
+from hiertree.pipelines.labels.cluster.step import agreement, read_reference
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 from hiertree.pipelines.labels.encode.place_nouns import parse
 from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, TextEncoder, VectorTable

@@ -16,7 +16,7 @@ from label_references import b_cubed, references
 
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, spherical_kmeans
 from hiertree.pipelines.labels.cluster.embedding import embed
-from hiertree.pipelines.labels.cluster.quality import agreement
+from hiertree.pipelines.labels.cluster.step import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 
 DRAWS, SHARE = 8, 0.85

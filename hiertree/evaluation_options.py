@@ -55,6 +55,9 @@ class Rules(CheckedFields):
         repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
         unjudged: what a listed name without judgment, or without a path, is: ``"irrelevant"``, of level 0, or an
             ``"error"``; the convention card says which, and how many there were.
+        gallery: what a gallery item is: one of the ``"items"``, which shares with a query as many levels as their paths
+            do; or one of the ``"nodes"`` of the tree, as a text that names it: at its own depth to queries at or below
+            it, at level 0 to all others. −1 marks where its path ends.
         negative: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
 
     Raises:
@@ -75,6 +78,7 @@ class Rules(CheckedFields):
     empty_queries: Literal["skip", "zero"] = "skip"
     repeats: Choice = "error"
     unjudged: Choice = "irrelevant"
+    gallery: Literal["items", "nodes"] = "items"
     negative: Choice = "error"
 
     @property

@@ -277,9 +277,9 @@ def _logits(cosines: Tensor, centers: int, eta: float, temperature: float | None
     if temperature is None:
         return cosines / eta, None
     by_class = cosines.view(len(cosines), -1, centers)
-    share = (by_class / temperature).softmax(dim=2)
-    mean = (share * by_class).sum(dim=2)
-    return mean / eta, share * (1 + (by_class - mean[:, :, None]) / temperature)
+    assignment = (by_class / temperature).softmax(dim=2)
+    mean = (assignment * by_class).sum(dim=2)
+    return mean / eta, assignment * (1 + (by_class - mean[:, :, None]) / temperature)
 
 
 def _chunks(num_vectors: int, proxies: Tensor, centers: int) -> Iterator[slice]:

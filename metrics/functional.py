@@ -8,22 +8,27 @@ list. They return (Q,) float64, NaN for a query without positives, and raise wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import OptionError
+from hiertree.arrays import to_numpy
+from hiertree.errors import OptionError, ShapeError
 from hiertree.evaluation_options import (
     ArrayLike,
     Conventions,
+    Labels,
     MatrixConventions,
     MatrixOptions,
     Relevance,
     Ties,
 )
-from hiertree.options import check_integer, with_options_of
+from hiertree.io.tables import is_empty
+from hiertree.level_columns import UNKNOWN
+from hiertree.options import check_integer, check_number, with_options_of
 
 from .conventions import FAMILIES, CheckedOptions, MetricRequest
 from .evaluation.scores import as_score_matrix
@@ -58,8 +63,7 @@ def h_ap(
     >>> h_ap([[0.9, 0.8, 0.7]], [[0, 2, 1]]).round(4)
     array([0.5556])
     """
-    levels_alone: dict[str, int] = {} if level is None else {"level": level}
-    return _values("H-AP", scores, levels, options, alpha=alpha, relevance=relevance, **levels_alone)
+    return _values("H-AP", scores, levels, options, alpha=alpha, relevance=relevance, level=level)
 
 
 @with_options_of(MatrixConventions)
@@ -86,7 +90,7 @@ def asi(scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **opt
     >>> asi([[0.9, 0.8, 0.7]], [[0, 2, 1]])
     array([0.25])
     """
-    return _values("ASI", scores, levels, options, **({} if level is None else {"level": level}))
+    return _values("ASI", scores, levels, options, level=level)
 
 
 @with_options_of(MatrixConventions)
@@ -293,6 +297,101 @@ def first_error(scores: ArrayLike, levels: ArrayLike, *, level: int, **options: 
     return _values("first-error", scores, levels, options, level=level)
 
 
+@with_options_of(MatrixConventions)
+def micro_average_precision(
+    scores: ArrayLike,
+    levels: ArrayLike,
+    *,
+    k: int | None = None,
+    level: int | None = None,
+    **options: Unpack[MatrixOptions],
+) -> float:
+    r"""Global AP, µAP or GAP, of the predictions of all queries in one list.
+
+    .. math:: \frac1M \sum_i P(i) \, rel(i), \qquad M = \sum_q \min(k, \text{positives of } q)
+
+    The k best items of each query (of equal ones those of smaller index) are pooled and ranked by their scores; P(i) is
+    the precision of the first i. A query of no class adds only what ranks wrong. With k = 1 it is GAP of GLDv2's
+    recognition (Weyand et al., CVPR 2020), without k the µAP of DISC21 (Douze et al., 2021).
+
+    Returns:
+        A number in [0, 1]; NaN without any positive.
+
+    >>> micro_average_precision([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]], [[1, 0], [0, 0], [1, 0]], k=1).__round__(4)
+    0.8333
+    """
+    check_integer("k", k, or_none=True)
+    conventions = MatrixConventions(**options)
+    lists, _ = as_score_matrix(scores, levels, conventions.valid, None)
+    depth = int(lists.levels.max(initial=1)) if level is None else level
+    is_positive = (lists.levels >= depth) & ~lists.excluded
+    columns = np.argsort(np.where(lists.excluded, np.inf, -lists.scores), axis=1, kind="stable")[:, :k]
+    cells = lists.scores, is_positive, ~lists.excluded
+    pooled, hits, is_valid = (np.take_along_axis(cell, columns, axis=1).ravel()[None] for cell in cells)
+    num_possible = np.minimum(is_positive.sum(axis=1), k or lists.scores.shape[1]).sum()
+    if not hits.any():
+        return float("nan") if num_possible == 0 else 0.0
+    values = average_precision(pooled, hits, valid=is_valid, ties=conventions.ties)
+    return float(values[0] * hits.sum() / num_possible)
+
+
+class HierarchicalScores(NamedTuple):
+    """Of a classification: hP, hR and hF."""
+
+    precision: float
+    recall: float
+    f_score: float
+
+
+def hierarchical_scores(
+    predicted_paths: Labels | Sequence[Sequence[Hashable]],
+    true_paths: Labels | Sequence[Sequence[Hashable]],
+    *,
+    beta: float = 1.0,
+) -> HierarchicalScores:
+    r"""Hierarchical precision, recall and F of predicted classes, by their sets of ancestors.
+
+    .. math:: hP = \frac{\sum_i |P_i \cap T_i|}{\sum_i |P_i|}, \qquad hR = \frac{\sum_i |P_i \cap T_i|}{\sum_i |T_i|},
+        \qquad hF = \frac{(1 + \beta^2) \, hP \, hR}{\beta^2 hP + hR}
+
+    with the predicted class and its ancestors P_i and the true ones T_i, the root in neither. Kiritchenko, Matwin, Nock
+    and Famili, 2006; as scikit-learn's pull request 16548 computes them.
+
+    Args:
+        predicted_paths: n paths, coarse → fine: (n, L) ids or labels, −1 or a missing label where one ends, or n
+            sequences of any lengths.
+        true_paths: likewise.
+        beta: the weight of recall.
+
+    Raises:
+        ShapeError: another number of paths.
+        OptionError: beta that is not above 0.
+
+    >>> hierarchical_scores([("animal", "bird", "robin"), ("animal", "dog")], [("animal", "bird"), ("animal", "cat")])
+    HierarchicalScores(precision=0.6, recall=0.75, f_score=0.6666666666666665)
+    """
+    check_number("beta", beta, above=0)
+    predicted, true = _known_paths(predicted_paths), _known_paths(true_paths)
+    if len(predicted) != len(true):
+        raise ShapeError(f"{len(predicted)} predicted paths", expected=f"{len(true)}, as there are true ones")
+    common = 0
+    for pair in zip(predicted, true, strict=True):
+        agreements = takewhile(lambda labels: labels[0] == labels[1], zip(*pair, strict=False))
+        common += sum(1 for _ in agreements)
+    precision, recall = (common / max(sum(map(len, paths)), 1) for paths in (predicted, true))
+    total = beta**2 * precision + recall
+    return HierarchicalScores(precision, recall, (1 + beta**2) * precision * recall / total if total else 0.0)
+
+
+def _known_paths(paths: Any) -> list[list[Any]]:
+    """Each path down to where it ends."""
+    rows = paths.to_numpy() if hasattr(paths, "to_numpy") else paths
+    if not isinstance(rows, list | tuple):
+        rows = to_numpy(rows).tolist()
+    rows = [row if isinstance(row, list | tuple) else [row] for row in rows]
+    return [[*takewhile(lambda label: not (is_empty(label) or label == UNKNOWN), row)] for row in rows]
+
+
 class PrecisionRecall(NamedTuple):
     """Curves over the ranks 1 … N, both (Q, N) float64."""
 
@@ -373,6 +472,8 @@ def _values(
     family.refuse_ties(ties)
     if "k" in options:
         check_integer("k", options["k"], least=1, or_none=family.has_optional_cutoff)
+    if options.get("level", 0) is None and not family.of_level:
+        del options["level"]
     if "level" in options:
         check_integer("level", options["level"], least=family.lowest, or_none=True)
         options["level"] = level = depth if options["level"] is None else options["level"]

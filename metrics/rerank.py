@@ -55,10 +55,10 @@ def pca_whitening(embeddings: ArrayLike, learned_on: ArrayLike, *, dimensions: i
     mean = learned.mean(axis=0, dtype=np.float64)
     variance, directions = np.linalg.eigh(np.cov(learned, rowvar=False, dtype=np.float64).reshape(2 * mean.shape))
     varying = int((variance > 1e-10 * variance[-1]).sum()) if variance[-1] > 0 else 0
-    number = dimensions or varying
-    if not 1 <= number <= varying:
-        raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, along which learned_on varies")
-    principal_columns = slice(-1, -number - 1, -1)
+    num_directions = dimensions or varying
+    if not 1 <= num_directions <= varying:
+        raise OptionError(f"dimensions={num_directions}", expected=f"1 to {varying}, along which learned_on varies")
+    principal_columns = slice(-1, -num_directions - 1, -1)
     rotation = directions[:, principal_columns] / np.sqrt(variance[principal_columns])
     return _unit((vectors - mean) @ rotation, "embeddings").astype(vectors.dtype)
 
@@ -170,15 +170,15 @@ def k_reciprocal(
     items = encoded if gallery is None else encoded[len(queries) :]
     sums, by_column, scores = items.sum(axis=1), items.tocsc(), np.empty((len(queries), items.shape[0]), every.dtype)
     targets = queries if gallery is None else every[len(queries) :]
-    for place in range(len(queries)):
-        row_cells = slice(encoded.indptr[place], encoded.indptr[place + 1])
+    for row in range(len(queries)):
+        row_cells = slice(encoded.indptr[row], encoded.indptr[row + 1])
         values, columns = encoded.data[row_cells], encoded.indices[row_cells]
         common_entries = by_column[:, columns].tocoo()
         overlap = np.bincount(
             common_entries.row, np.minimum(common_entries.data, values[common_entries.col]), items.shape[0]
         )
-        distance = 2 - 2 * (targets @ queries[place])
-        scores[place] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
+        distance = 2 - 2 * (targets @ queries[row])
+        scores[row] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
     return scores
 
 
@@ -186,8 +186,8 @@ def _expanded(neighbors: Ints, k1: int) -> Iterator[Ints]:
     """R*(p, k₁) of each vector, sorted."""
     wide_sets, narrow_sets = (_reciprocal(neighbors[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
     for members in wide_sets:
-        member_sets = [narrow_sets[place] for place in members.tolist()]
-        similar_sets = [part for part in member_sets if 3 * np.isin(part, members).sum() >= 2 * len(part)]
+        member_sets = [narrow_sets[row] for row in members.tolist()]
+        similar_sets = [each for each in member_sets if 3 * np.isin(each, members).sum() >= 2 * len(each)]
         yield np.unique(np.concatenate([members, *similar_sets]))
 
 
@@ -221,9 +221,9 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
     step = max(_CELLS // len(items), 1)
     for start in range(0, len(query), step):
         block = query[start : start + step] @ items.T
-        part = np.argpartition(-block, k - 1, axis=1)[:, :k]
-        order = np.argsort(-np.take_along_axis(block, part, axis=1), axis=1, kind="stable")
-        neighbors[start : start + step] = np.take_along_axis(part, order, axis=1)
+        nearest = np.argpartition(-block, k - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(block, nearest, axis=1), axis=1, kind="stable")
+        neighbors[start : start + step] = np.take_along_axis(nearest, order, axis=1)
         cosines[start : start + step] = np.take_along_axis(block, neighbors[start : start + step], axis=1)
     return neighbors, cosines
 
@@ -231,8 +231,8 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
 def _weighted(items: Array, neighbors: Ints, weights: Array) -> Array:
     """(Q, d) weighted sums of the neighbors found."""
     total = np.zeros((len(neighbors), items.shape[1]), items.dtype)
-    for place in range(neighbors.shape[1]):
-        total += weights[:, place, None].astype(items.dtype) * items[neighbors[:, place]]
+    for rank in range(neighbors.shape[1]):
+        total += weights[:, rank, None].astype(items.dtype) * items[neighbors[:, rank]]
     return total
 
 

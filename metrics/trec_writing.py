@@ -67,9 +67,9 @@ def write_trec_run(
     order = np.lexsort([-triples.value, triples.query])
     starts = np.searchsorted(triples.query[order], triples.query[order])
     with _open(path) as file:
-        for place, row in enumerate(order):
+        for line, row in enumerate(order):
             query, item = triples.queries[triples.query[row]], triples.items[triples.item[row]]
-            file.write(f"{query} Q0 {item} {place - starts[place] + 1} {float(triples.value[row])!r} {tag}\n")
+            file.write(f"{query} Q0 {item} {line - starts[line] + 1} {float(triples.value[row])!r} {tag}\n")
 
 
 def write_trec_qrels(
@@ -120,8 +120,8 @@ def write_trec_qrels(
     item_names: Sequence[object]
     rows: Iterable[tuple[int, int, int]]
     if qrels is None:
-        sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
-        paths, _ = shared_paths(sides)
+        labels = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
+        paths, _ = shared_paths(labels)
         queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
         names = _names(query_names, len(queries), "query_names")
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
@@ -136,8 +136,8 @@ def write_trec_qrels(
             file.write(f"{names[query]} 0 {item_names[item]} {grade}\n")
 
 
-def _names(names: Any, number: int, argument: str) -> Sequence[object]:
-    return range(number) if names is None else [*rows_of_names(names, argument, number)]
+def _names(names: Any, num_names: int, argument: str) -> Sequence[object]:
+    return range(num_names) if names is None else [*rows_of_names(names, argument, num_names)]
 
 
 def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
@@ -170,8 +170,8 @@ def _open(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
 def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triples:
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         raise ShapeError(f"a run of shape {indices.shape}, {indices.dtype}", expected="(Q, K) gallery indices")
-    places = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
-    values = places if scores is None else as_float64(to_numpy(scores), name="scores")
+    ranks = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
+    values = ranks if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
         raise ShapeError(f"scores of shape {values.shape}", expected=f"one per index, {indices.shape}")
     is_listed = indices >= 0

@@ -55,8 +55,8 @@ class SupCon(PairLoss):
         impossible = torch.finfo(pairs.scores.dtype).min / 4  # finite, as gradients must be
         logits = (pairs.scores / self.temperature).masked_fill(~pairs.valid, impossible)
         log_shares = logits.log_softmax(dim=1).masked_fill(~positive, 0)
-        number = positive.sum(dim=1)
-        return LossPerQuery(-log_shares.sum(dim=1) / number.clamp(min=1), number > 0)
+        num_positives = positive.sum(dim=1)
+        return LossPerQuery(-log_shares.sum(dim=1) / num_positives.clamp(min=1), num_positives > 0)
 
 
 class HiMulCon(LevelLosses):
@@ -111,10 +111,10 @@ class HiMulCon(LevelLosses):
         mask = None if valid is None else full_mask(valid, shape, queries.device)
         terms, largest = {}, queries.new_zeros(())
         for level, (name, loss) in reversed([*enumerate(self._losses_of_levels().items(), 1)]):
-            rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
+            rows, columns = (self._representatives(each_paths, level) for each_paths in (query_paths, candidate_paths))
             references = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
-            part = None if mask is None else mask[rows][:, columns]
-            value = loss(queries[rows], query_paths.tensor[rows], *references, valid=part)
+            pair_mask = None if mask is None else mask[rows][:, columns]
+            value = loss(queries[rows], query_paths.tensor[rows], *references, valid=pair_mask)
             if self.constrained and loss.last_num_skipped < len(rows):
                 largest = value = torch.maximum(value, largest)
             terms[name] = value
@@ -154,8 +154,8 @@ def mean_over_triplets(binary: ScoredPairs, margin: float, *, smooth: bool = Fal
     kernel = AllPairs(binary.scores, binary.levels, binary.valid, 1, binary.span, num_targets)
     lower = binary.scores.new_ones(1, 2, 2).tril(-1)
     sums = step_sums(binary.scores, kernel, lower, _Hinge(margin, smooth)).sum(dim=1)
-    number = num_positives * num_negatives
-    return LossPerQuery(sums / number.clamp(min=1), number > 0)
+    num_triplets = num_positives * num_negatives
+    return LossPerQuery(sums / num_triplets.clamp(min=1), num_triplets > 0)
 
 
 class HierarchicalTriplet(PairLoss):

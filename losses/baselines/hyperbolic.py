@@ -253,8 +253,8 @@ class _AncestorLosses(torch.autograd.Function):
             of_members.scatter_add_(2, picks[0].expand(3, -1)[..., None], slopes[..., None])
             of_members.scatter_add_(2, picks[1].expand(3, -1)[..., None], -slopes[..., None])
             by_choice = (slopes[..., None] * members).sum(dim=0)  # what the straight-through estimator sees
-            pair, whole = _farthest(members)
-            of_whole = _through_softmax(-by_choice, noises[1][rows], whole, ctx.temperature)
+            pair, farthest = _farthest(members)
+            of_whole = _through_softmax(-by_choice, noises[1][rows], farthest, ctx.temperature)
             of_pair = _through_softmax(by_choice, noises[0][rows], pair, ctx.temperature)
             k_is_farthest = members[2] > pair
             of_members[2] += of_whole * k_is_farthest

@@ -81,7 +81,7 @@ class CrossBatchMemory(Loss):
         check_integer("from_epoch", from_epoch, least=0)
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
         self.from_epoch, self.batch_loss = from_epoch, batch_loss
-        self.weights, self.include_self = loss.weights, any(part.include_self for part in loss.with_parts())
+        self.weights, self.include_self = loss.weights, any(inner.include_self for inner in loss.with_parts())
         self.register_buffer("embeddings", torch.zeros(size, embedding_size))
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))

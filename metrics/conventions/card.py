@@ -128,8 +128,8 @@ class Convention:
 
     def as_dict(self) -> dict[str, Any]:
         """The card for JSON: the fields, each rule, and their meaning in words."""
-        words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
-        return {**asdict(self), "scores": self.scores, **words}
+        texts = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
+        return {**asdict(self), "scores": self.scores, **texts}
 
     def rows(self) -> dict[str, str]:
         """The lines of the card by name."""
@@ -139,6 +139,7 @@ class Convention:
             "self": self.self_rule,
             "scores": self.scores,
             "levels": f"{self.num_levels}{f': {names}' if names else ''}",
+            **({} if self.rules.gallery == "items" else {"gallery": "nodes, relevant to what is at or below them"}),
             "relevance": self.relevance,
             "|Ω^(l)|": self.counts,
             "ties": f"{self.ties}: {_TIES[self.ties]}",

@@ -181,10 +181,12 @@ def improves_downward(name: str, *, num_levels: int) -> bool:
     >>> improves_downward("first-error[0]", num_levels=2), improves_downward("first-error[2]", num_levels=2)
     (True, False)
     """
-    parts = split_name(name)
-    if parts is None:
+    name_parts = split_name(name)
+    if name_parts is None:
         return False
-    return parts.family.downward or (parts.family.kind == "first-error" and (parts.level or 0) < num_levels)
+    return name_parts.family.downward or (
+        name_parts.family.kind == "first-error" and (name_parts.level or 0) < num_levels
+    )
 
 
 def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
@@ -198,12 +200,12 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
 
 
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
-    parts = split_name(name)
-    if parts is None or parts.is_mean or parts.query_list:
+    name_parts = split_name(name)
+    if name_parts is None or name_parts.is_mean or name_parts.query_list:
         similar_name = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
         remedy = f"did you mean {similar_name!r}?" if similar_name else None
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
-    family, level, cutoff = parts.family, parts.level, parts.cutoff
+    family, level, cutoff = name_parts.family, name_parts.level, name_parts.cutoff
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
@@ -217,7 +219,7 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         family,
         level=(level or 0) if level is not None or not family.of_level else num_levels,
         cutoff=cutoff,
-        parameters=parts.parameters,
+        parameters=name_parts.parameters,
     )
 
 

@@ -83,7 +83,7 @@ def check_inputs(
     items = queries if gallery is None else reader(gallery, name=gallery_name)
     labels = checked_labels(query_paths, gallery_paths, len(queries), None if gallery is None else len(items), options)
     unit = "bits" if of_codes else "dimensions"
-    query_width, gallery_width = (getattr(side, unit) for side in (queries, items))
+    query_width, gallery_width = (getattr(vectors, unit) for vectors in (queries, items))
     if query_width != gallery_width:
         raise ShapeError(f"a gallery of {gallery_width} {unit}", expected=f"{query_width}, as the queries have")
     num_levels = labels.query_paths.shape[1]

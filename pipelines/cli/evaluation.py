@@ -58,6 +58,7 @@ ids_option = option(
     "Names of rows, no labels; default: image, or the first column of files or ids that are all different.",
     metavar="COLUMN",
 )
+column_options = options_of(levels_option, uneven_option, separator_option, ids_option)
 result_options = options_of(
     json_option,
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
@@ -121,14 +122,11 @@ def embed(
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
-@levels_option
 @gallery_option
 @gallery_labels_option
-@ids_option
+@column_options
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
-@uneven_option
-@separator_option
 @field_options(Conventions)
 @codes_option
 @field_options(Search)
@@ -156,10 +154,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
 )
 @query_labels_option
-@levels_option
-@uneven_option
-@separator_option
-@ids_option
+@column_options
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )
@@ -213,10 +208,7 @@ def evaluate_pairs(embeddings: Path, **options: Any) -> None:
 @click.argument("tree", metavar="LABELS", type=INPUT_FILE)
 @option("--out", OUTPUT_FILE, "The qrels; a name that ends in .gz is compressed.", required=True)
 @query_labels_option
-@levels_option
-@uneven_option
-@separator_option
-@ids_option
+@column_options
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
@@ -244,11 +236,9 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
     help="What the map shows: the queries by PCA or t-SNE, or the mean of each class by t-SNE.",
 )
 @labels_option
-@levels_option
-@uneven_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")
+@column_options
 @option("--images", INPUT_FOLDER, "Folder in which the ids are names of image files.")
 @field_options(Conventions, "protocol")
 def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:

@@ -21,7 +21,7 @@ from .checked_paths import (
     CheckedGroup,
     command,
 )
-from .evaluation import ids_option, labels_option, levels_option, query_labels_option
+from .evaluation import column_options, labels_option, query_labels_option
 from .options import (
     INTEGERS,
     SEED,
@@ -177,8 +177,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @option("--tree", INPUT_FILE, "Table of the names and labels of all items, by which ranked lists are judged.")
 @option("--qrels", INPUT_FILE, "Instead, judgments of ranked lists; grades are levels.")
 @query_labels_option
-@levels_option
-@ids_option
+@column_options
 @json_option
 def compare(
     rows: tuple[str, ...],
@@ -202,7 +201,7 @@ def compare(
     from ..comparison.recipe_comparison import compare as run
     from ..comparison.recipe_comparison import compare_lists
 
-    columns = {name: options.pop(name) for name in ("levels", "ids")}
+    columns = {name: options.pop(name) for name in ("levels", "uneven", "separator", "ids")}
     lists: Any = {"tree": tree, "qrels": qrels, "query_labels": query_labels, **columns}
     is_judged = tree is not None or qrels is not None
     if out is None:

@@ -132,7 +132,9 @@ class FillStep(LabelStep[Votes]):
         kept_landmarks, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
-        self.vectors.note_unmatched(row.landmark_id for row in (*kept_landmarks, *dropped))
+        self.vectors.note_unmatched(
+            [*(row.landmark_id for row in kept_landmarks), *(row.landmark_id for row in dropped)]
+        )
         labels, images = sorted(label_counts(kept_landmarks)), self.vectors.of(_unlabeled(dropped))
         texts = clip_encoder(self.settings).encode(labels)
         votes = list(fill_by_texts(images, texts, labels, temperature=self.settings.temperature))

@@ -228,6 +228,8 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
         content = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
         content = Shards(files)
+    if isinstance(content, np.ndarray) and content.ndim != 2:
+        raise ShapeError(f"{file}: an array of shape {content.shape}", expected="embeddings of shape (n, d)")
     if isinstance(content, Mapping):
         if labels is not None or columns != LabelColumns(needed=columns.needed):
             remedy = "leave labels, columns and distractors out"

@@ -17,9 +17,9 @@ from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
-from hiertree.io.tables import are_names, check_columns, integer_column, line_names, read_table
+from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
-from hiertree.tree.label_rows import Uneven, is_empty, suggest_separator
+from hiertree.tree.label_rows import Uneven, suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd

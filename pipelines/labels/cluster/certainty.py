@@ -54,7 +54,7 @@ def vouching_fractions(lineages: Lineages, assignment: Integers, num_clusters: i
     labels, sizes = np.arange(len(lineages)), np.tile(has_chain @ clusters, (len(lineages), 1))
     counts[labels, assignment] -= np.diff(classes.indptr) > 0  # a label does not vouch for itself
     sizes[labels, assignment] -= has_chain
-    fractions = counts / np.maximum(sizes, 1)
+    fractions: Floats = counts / np.maximum(sizes, 1)
     alone = np.bincount(assignment, minlength=num_clusters)[assignment] == 1
     fractions[labels[alone], assignment[alone]] = 1
     return fractions
@@ -77,7 +77,7 @@ def are_catch_alls(names: Sequence[str], bears: NDArray[np.bool_], assignment: I
     np.add.at(counts, assignment[is_named], bears[is_named])
     below = (counts > _HALF * sizes[:, None]) & ~np.eye(len(names), dtype=bool)
     is_general = np.array([parse(name).certain and parse(name).sense in GENERAL for name in names], dtype=bool)
-    return is_general | (below.sum(axis=0) >= _SUBORDINATE)
+    return np.asarray(is_general | (below.sum(axis=0) >= _SUBORDINATE))
 
 
 def are_vouched(

@@ -21,6 +21,7 @@ from ..encode.text_encoders import TextEncoder
 from .clustering import Floats, Integers, Vectors
 from .naming import GENERAL
 
+PLACES_OF_ANY_LOOK = ("administrative unit", "heritage designation")  # senses that say nothing of how a place looks
 LIKELY = 0.5  # the margin from which a label is rather natural
 _SIGN = {NATURAL: 1, HUMAN_MADE: -1}
 _LISTED, _PARTLY = 1.2, 0.6  # margins that the list gives to a label, and to one of which it has another noun
@@ -94,7 +95,8 @@ def embed(
 
 
 def _unfit_sense(sense: str) -> str:
-    return sense if thesaurus().theme_of.get(sense) == NO_LANDMARK else ""
+    is_place = sense in PLACES_OF_ANY_LOOK
+    return sense if thesaurus().theme_of.get(sense) == NO_LANDMARK and not is_place else ""
 
 
 def _nearest_nouns(names: Sequence[str], graph: Hypernyms, reader: TextEncoder) -> dict[str, str]:

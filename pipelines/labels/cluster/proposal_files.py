@@ -217,7 +217,7 @@ def read_assignments(path: AnyPath, labels: Iterable[str], *, whole: bool = Fals
     members: dict[str, dict[str, Any]] = {}
     lines: dict[str, Any] = {}
     for line, row in zip(table.index, table.to_dict("records"), strict=True):
-        source, cells = f"{path}, line {line}", {name: str(cell).strip() for name, cell in row.items()}
+        source, cells = f"{path}, line {line}", {str(name): str(cell).strip() for name, cell in row.items()}
         label = label_of.get(normalize_label(cells["label"]).casefold())
         if label is None and whole:
             raise TableError(f"{source}: the label {cells['label']!r}", expected="one of those that were clustered")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import count, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from .certainty import (
     vouching_fractions,
 )
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .embedding import CERTAIN_MARGIN, LIKELY, Embedding, embed, kind_of
+from .embedding import CERTAIN_MARGIN, LIKELY, PLACES_OF_ANY_LOOK, Embedding, embed, kind_of
 from .naming import groups_above, propose_names
 
 UNKNOWN = "unknown"
@@ -216,16 +216,16 @@ def _described(
     centers = unit_centers(embedding.vectors, assignment, weights)
     rows_of = [np.flatnonzero(assignment == index) for index in range(len(clusters))]
     cluster_counts = [{embedding.labels[row]: counts[embedding.labels[row]] for row in rows} for rows in rows_of]
-    known_as = {
-        "chains": dict(zip(embedding.labels, embedding.chains, strict=True)),
-        "texts": dict(zip(embedding.labels, embedding.texts, strict=True)),
-    }
-    names = _free_names([cluster.name for cluster in clusters], propose_names(cluster_counts, **known_as))
+    chains = dict(zip(embedding.labels, embedding.chains, strict=True))
+    texts = dict(zip(embedding.labels, embedding.texts, strict=True))
+    proposed_names = propose_names(cluster_counts, chains=chains, texts=texts)
+    names = _free_names([cluster.name for cluster in clusters], proposed_names)
     kinds = [kind_of(margin) for margin in margins]
     if any(cluster.above for cluster in clusters):
         paths = [cluster.above or (name,) for cluster, name in zip(clusters, names, strict=True)]
     else:
-        paths = groups_above(centers[: len(names)], kinds, names, cluster_counts, levels=levels, **known_as)
+        known_centers, known_as = centers[: len(names)], (kinds, names, cluster_counts)
+        paths = groups_above(known_centers, *known_as, levels=levels, chains=chains, texts=texts)
     label_places = _label_places(embedding, counts, assignment, centers, names, margins)
     rows = {label: row for cluster in clusters for label, row in cluster.rows.items()}
     label_places = [replace(each, doubt=rows.get(each.label, {}).get("doubt", each.doubt)) for each in label_places]
@@ -244,7 +244,7 @@ def _free_names(given_names: Sequence[str], proposed_names: Sequence[str]) -> li
     for index, proposed in enumerate(proposed_names):
         if not names[index]:
             suffixed = (f"{proposed} {suffix}" for suffix in count(2))
-            names[index] = next(name for name in chain([proposed], suffixed) if name not in names)
+            names[index] = next(name for name in (proposed, *islice(suffixed, len(names) + 1)) if name not in names)
     return names
 
 
@@ -267,6 +267,7 @@ def _label_places(
         doubt, target = belonging.doubt_of(row)
         is_inherited = belonging.vouched[row] and _agree(margin, float(cluster_margins[assignment[row]]))
         doubts = [f"{NO_LANDMARK}: {reason}"] if (reason := embedding.unfit[row]) else []
+        doubts += [f"any look: {sense}"] if (sense := embedding.senses[row]) in PLACES_OF_ANY_LOOK else []
         doubts += [] if abs(margin) >= 1 or embedding.either[row] or is_inherited else ["kind"]
         doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
         member = LabelPlace(

@@ -1,18 +1,26 @@
 """``hiertree labels cluster``: cleaned landmarks → proposed supercategories, in a folder for people to review.
 
 The folder also holds what the next steps need of the earlier ones; docs/labels.md lists its files.
+
+>>> agreement([0, 0, 1, 1], ["lake", "lake", "church", "lake"])["purity"]
+0.75
 """
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hiertree.errors import TableError
+import numpy as np
+
+from hiertree.errors import ShapeError, TableError
 from hiertree.io.files import AnyPath, write_json
+from hiertree.io.tables import read_table
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
 from ..encode.encoders import text_encoder
@@ -23,7 +31,9 @@ from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
 from ..settings import ClusterSettings, split_reference
 from ..steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord, hypernyms_of
-from .embedding import embed
+from ..texts import normalize_label
+from .clustering import silhouettes, unit_centers
+from .embedding import Embedding, embed
 from .proposal_files import (
     CLUSTERS,
     PROPOSAL,
@@ -34,7 +44,6 @@ from .proposal_files import (
     write_proposal,
 )
 from .proposing import Cluster, Proposal, propose_assigned, propose_for
-from .quality import measure_quality, read_reference
 
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
@@ -141,14 +150,99 @@ class ClusterStep(LabelStep[Clustered]):
             shutil.copyfile(file, folder / file.name)
 
 
+def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict[str, float]:
+    """Measures of agreement between a grouping and a reference, rounded to 4 digits.
+
+    Returns:
+        ``ari``, the adjusted Rand index (0 by chance, 1 at best; Hubert & Arabie 1985); ``nmi``, mutual information
+        over the mean of the entropies; ``homogeneity``, ``completeness`` and ``v_measure``, their harmonic mean, which
+        equals ``nmi`` (Rosenberg & Hirschberg 2007); ``purity``, the share of things that are of their group's
+        commonest class.
+    """
+    import pandas as pd
+    from sklearn.metrics import adjusted_rand_score, homogeneity_completeness_v_measure, normalized_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
+
+    if len(groups) != len(reference) or not groups:
+        raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many groups as classes")
+    group_codes, class_codes = (pd.Series(list(codes), dtype=object).factorize()[0] for codes in (groups, reference))
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(class_codes, group_codes)
+    values = {
+        "ari": adjusted_rand_score(class_codes, group_codes),
+        "nmi": normalized_mutual_info_score(class_codes, group_codes),
+        "homogeneity": homogeneity,
+        "completeness": completeness,
+        "v_measure": v_measure,
+        "purity": contingency_matrix(class_codes, group_codes).max(axis=0).sum() / len(group_codes),
+    }
+    return {name: round(float(value), 4) for name, value in values.items()}
+
+
+def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
+    """A column of a table that says the class of labels, for comparison.
+
+    Returns:
+        ``TABLE:column`` with the table's bare name, and the class of each label (normalized, case folded).
+    """
+    path, column = split_reference(spec)
+    table = read_table(path, required=["label", column])
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for label, answer in zip(table["label"], table[column], strict=True):
+        if label.strip() and answer.strip():
+            votes[normalize_label(label).casefold()][answer.strip()] += 1
+    if not votes:
+        raise TableError(f"{path}: no label with a {column}", expected="at least one")
+    class_of = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
+    return f"{path.name}:{column}", class_of
+
+
+def measure_agreement(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:
+    """Agreement of clusters with a reference, over the labels that both know, and how many these are."""
+    shared_labels = [label for label in cluster_of if label.casefold() in reference]
+    if not shared_labels:
+        raise TableError("a reference that knows none of the labels", expected="labels in common")
+    classes = [reference[label.casefold()] for label in shared_labels]
+    measures = agreement([cluster_of[label] for label in shared_labels], classes)
+    return {"labels": len(shared_labels), "classes": len(set(classes)), **measures}
+
+
+def measure_quality(
+    proposal: Proposal, embedding: Embedding, *, references: Mapping[str, Mapping[str, str]] | None = None
+) -> dict[str, Any]:
+    """A report, JSON-able.
+
+    ``silhouette`` is the mean over labels by cosine; None for one cluster, or one for each label. ``inertia`` is the
+    sum over labels of 1 − cosine to their cluster's center.
+    """
+    index_of = {member.label: index for index, cluster in enumerate(proposal.clusters) for member in cluster.labels}
+    assignment = np.array([index_of[label] for label in embedding.labels])
+    centers = unit_centers(embedding.vectors, assignment, np.ones(len(assignment)))
+    similarity = (embedding.vectors * centers[assignment]).sum(axis=1).astype(np.float64)
+    has_silhouette = 2 <= len(proposal.clusters) < len(assignment)
+    return {
+        "labels": len(assignment),
+        "clusters": len(proposal.clusters),
+        "landmarks": sum(cluster.landmarks for cluster in proposal.clusters),
+        "labels_a_cluster": _spread([len(cluster.labels) for cluster in proposal.clusters]),
+        "landmarks_a_cluster": _spread([cluster.landmarks for cluster in proposal.clusters]),
+        "inertia": round(float((1 - similarity).sum()), 4),
+        "silhouette": round(float(silhouettes(embedding.vectors, assignment).mean()), 4) if has_silhouette else None,
+        "references": {name: measure_agreement(classes, index_of) for name, classes in (references or {}).items()},
+    }
+
+
+def _spread(sizes: list[int]) -> dict[str, float]:
+    return {"least": min(sizes), "median": float(np.median(sizes)), "most": max(sizes)}
+
+
 def describe_clustered(result: Clustered) -> str:
     """The clusters, then their quality, and how they agree with each reference."""
-    numbers = result.quality
-    silhouette = numbers["silhouette"]
+    quality = result.quality
+    silhouette = quality["silhouette"]
     # one cluster, or one for each label, has none
     silhouette_text = "" if silhouette is None else f"silhouette {silhouette:.3f}, "
-    lines = [describe_proposal(result.proposal), f"{silhouette_text}inertia {numbers['inertia']:.1f}"]
-    for name, values in numbers["references"].items():
+    lines = [describe_proposal(result.proposal), f"{silhouette_text}inertia {quality['inertia']:.1f}"]
+    for name, values in quality["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
     return "\n".join([*lines, *describe_unknown_ids(result)])

@@ -250,7 +250,7 @@ class Sample(Action):
     """
 
     do: Literal["sample"] = "sample"
-    labels: Labels
+    labels: tuple[str, ...]
     doubted: tuple[str, ...] = ()
 
     def change(self, state: State) -> Change:
@@ -310,7 +310,9 @@ def _target(state: State, action: Move) -> ReviewCluster:
 
 def _moved(state: State, moving: Labels, target: ReviewCluster, message: str, *, by_hand: bool) -> Change:
     """Move labels, with their marks, from their clusters to a target, which becomes the last cluster."""
-    labels_by_cluster = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
+    labels_by_cluster = {
+        cluster_id: labels for cluster_id, labels in state.homes(moving).items() if cluster_id != target.number
+    }
     if not labels_by_cluster:
         return Change((), (), message)
     origins = state.select(labels_by_cluster)

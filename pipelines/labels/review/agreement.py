@@ -18,7 +18,7 @@ from hiertree.io.files import AnyPath, write_json
 from hiertree.io.provenance import manifest
 
 from ..cluster.proposal_files import EITHER, PROPOSAL, read_proposal
-from ..cluster.quality import agreement as partition_agreement
+from ..cluster.step import agreement as partition_agreement
 from .results import Outcome, read_outcome
 from .state import ReviewCluster
 
@@ -62,9 +62,11 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
     numbered = [[clusters[label] for label in common_labels] for clusters in clusters_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbered, strict=True)))
-    pairs = [(first.state.cluster(number), second.state.cluster(matches[number])) for number in sorted(matches)]
+    pairs = [
+        (first.state.cluster(cluster_id), second.state.cluster(matches[cluster_id])) for cluster_id in sorted(matches)
+    ]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
-    matched = [[matches.get(number, -1 - number) for number in numbered[0]], numbered[1]]
+    matched = [[matches.get(cluster_id, -1 - cluster_id) for cluster_id in numbered[0]], numbered[1]]
     scores = partition_agreement(*numbered) if common_labels else {}
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
     moved = [

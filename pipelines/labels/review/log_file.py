@@ -233,14 +233,14 @@ def _is_object(line: bytes) -> bool:
 
 
 def _events(lines: list[bytes], source: str, first: int) -> tuple[Event, ...]:
-    return tuple(_parsed(Event, line, source, number) for number, line in enumerate(lines, first))
+    return tuple(_parsed(Event, line, source, line_number) for line_number, line in enumerate(lines, first))
 
 
-def _parsed(model: type[Line], line: bytes, source: str, number: int) -> Line:
+def _parsed(model: type[Line], line: bytes, source: str, line_number: int) -> Line:
     try:
-        return model.model_validate_json(line.removeprefix(BOM) if number == 1 else line)
+        return model.model_validate_json(line.removeprefix(BOM) if line_number == 1 else line)
     except ValidationError as error:
-        problem = f"{source}, line {number}: {first_complaint(error)}"
+        problem = f"{source}, line {line_number}: {first_complaint(error)}"
         remedy = "only its last line may be cut short; restore the log from a copy"
         raise ReviewError(problem, expected="a line of a review log", remedy=remedy) from None
 

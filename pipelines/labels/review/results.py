@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hiertree.errors import ReviewError
 from hiertree.io.files import AnyPath
@@ -95,13 +96,13 @@ def read_outcome(proposal: Proposal, review: AnyPath) -> Outcome:
 
 def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     """A state of the review as a proposal, without the irrelevant labels."""
-    places = {place.label: place for cluster in proposal.clusters for place in cluster.labels}
+    members = {member.label: member for cluster in proposal.clusters for member in cluster.labels}
     relevant = [cluster for cluster in state.clusters.values() if cluster.relevant]
     if not relevant:
         raise ReviewError("every label is marked irrelevant", expected="at least one that is not")
     level = _leveled(relevant)
     State.of(level).check_above(())
-    clusters = [_cluster(cluster, places, proposal) for cluster in level]
+    clusters = [_cluster(cluster, members, proposal) for cluster in level]
     by_landmarks = sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))
     left = Proposal(tuple(by_landmarks), proposal.silhouettes)
     check_proposal(left, source="the reviewed proposal")
@@ -150,7 +151,7 @@ def _cluster(cluster: ReviewCluster, members: Mapping[str, LabelPlace], proposal
 def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples: Mapping[str, str]) -> None:
     """Write the table that people edit: what is to be looked at first, in order, then the other labels."""
     members = {member.label: member for cluster in proposal.clusters for member in cluster.labels}
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for cluster in state.clusters.values():
         for label in sorted(cluster.labels):
             member, left_out = members[label], label in cluster.irrelevant
@@ -193,10 +194,10 @@ def read_edited(proposal: Proposal, path: AnyPath) -> State:
     number_of = {cluster.name: cluster.number for cluster in start.clusters.values()}
     clusters: dict[int, ReviewCluster] = {}
     for index, cluster in enumerate(assigned, start.next_number):
-        labels, number = frozenset(cluster.labels), number_of.get(cluster.name, index)
-        here = frozenset(label for label in labels if home_of[label].number == number)
-        clusters[number] = ReviewCluster(
-            number,
+        labels, cluster_id = frozenset(cluster.labels), number_of.get(cluster.name, index)
+        here = frozenset(label for label in labels if home_of[label].number == cluster_id)
+        clusters[cluster_id] = ReviewCluster(
+            cluster_id,
             cluster.name,
             cluster.kind or Counter(home_of[label].kind for label in cluster.labels).most_common(1)[0][0],
             labels,
@@ -206,10 +207,10 @@ def read_edited(proposal: Proposal, path: AnyPath) -> State:
             moved=labels - here,
             sampled=labels & sampled,
         )
-    for number, labels in start.homes(start.labels.difference(*(cluster.labels for cluster in assigned))).items():
-        left_out = start.cluster(number).part(labels).marked(labels, "irrelevant", on=True)
+    for cluster_id, labels in start.homes(start.labels.difference(*(cluster.labels for cluster in assigned))).items():
+        left_out = start.cluster(cluster_id).part(labels).marked(labels, "irrelevant", on=True)
         left_out = left_out.marked(labels & sampled, "sampled", on=True)
-        clusters[number] = clusters[number].joined([left_out]) if number in clusters else left_out
+        clusters[cluster_id] = clusters[cluster_id].joined([left_out]) if cluster_id in clusters else left_out
     state = State.of(clusters.values())
     state.check_above(())
     return state

@@ -11,7 +11,7 @@ certainty until at most the target is expected among the others, and a new sampl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,8 +24,14 @@ from .actions import Sample
 from .state import State
 
 SAMPLE_SIZE, TARGET, CONFIDENCE = 40, 0.05, 0.95
-SHIPPED = (-2.2, -2.0, -0.8, -0.1, -0.5)  # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
-_SPREAD = 1.0  # of the coefficients about those
+SHIPPED = (
+    -0.40,
+    -0.87,
+    -1.09,
+    -0.37,
+    -0.47,
+)  # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
+_SPREAD = 3.0  # of the coefficients about those
 _STEPS = 25  # of Newton's method
 
 
@@ -75,6 +81,11 @@ def certain_labels(proposal: Proposal, state: State) -> frozenset[str]:
     return frozenset(member.label for member in members if not member.doubt) - state.marked("doubted")
 
 
+def seen_labels(state: State) -> frozenset[str]:
+    """The labels that a person said something of."""
+    return state.marked("checked") | state.marked("moved") | state.marked("irrelevant")
+
+
 def sample_result(proposal: Proposal, state: State) -> SampleResult:
     """What the last sample shows: a verdict is the first that happens to a label, left where it is or not."""
     sampled, right = state.marked("sampled"), state.marked("checked")
@@ -82,10 +93,11 @@ def sample_result(proposal: Proposal, state: State) -> SampleResult:
     return SampleResult(len(sampled), len((sampled & right) | wrong), len(wrong), len(certain_labels(proposal, state)))
 
 
-def draw(proposal: Proposal, state: State, *, seed: int, size: int = SAMPLE_SIZE) -> tuple[str, ...]:
+def draw(
+    proposal: Proposal, state: State, *, seed: int, size: int = SAMPLE_SIZE, but: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Certain labels that nobody has looked at, by cluster size: every n-th from a random one on."""
-    seen = state.marked("checked") | state.marked("moved") | state.marked("irrelevant")
-    candidates = certain_labels(proposal, state) - seen
+    candidates = certain_labels(proposal, state) - seen_labels(state) - set(but)
     generator = np.random.default_rng(seed)
     clusters = sorted(state.clusters.values(), key=lambda cluster: cluster.number)
     members = [sorted(cluster.labels & candidates) for cluster in clusters]
@@ -101,16 +113,15 @@ def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None
     result = sample_result(proposal, state)
     if not result.is_complete or result.bound <= TARGET:
         return None
-    seen = state.marked("checked") | state.marked("moved") | state.marked("irrelevant")
-    certain = certain_labels(proposal, state)
+    certain, seen = certain_labels(proposal, state), seen_labels(state)
     known = {label: label not in state.marked("checked") for label in sorted(certain & seen)}
     probabilities = refit(features(proposal), known)
     left = sorted(certain - seen, key=lambda label: (probabilities[label], label))
     expected = np.cumsum([probabilities[label] for label in left]) / np.arange(1, len(left) + 1)
     doubted = left[int((expected <= TARGET).sum()) :]
-    certain_left = Sample(labels=tuple(left), doubted=tuple(doubted))
-    drawn = draw(proposal, state.changed(certain_left.change(state)), seed=seed) if doubted else ()
-    return Sample(labels=drawn, doubted=tuple(doubted)) if drawn else None
+    if not doubted:
+        return None
+    return Sample(labels=draw(proposal, state, seed=seed, but=doubted), doubted=tuple(doubted))
 
 
 def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:

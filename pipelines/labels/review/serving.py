@@ -99,7 +99,7 @@ class Review:
     async def everything(self, _: Request) -> Response:
         """All clusters and labels: what the page begins with."""
         news = await run_in_threadpool(self.session.news, 0)
-        clusters = {number: cluster.as_json() for number, cluster in news.history.state.clusters.items()}
+        clusters = {cluster_id: cluster.as_json() for cluster_id, cluster in news.history.state.clusters.items()}
         return JSONResponse({**self._unchanging(), **self._news_json(news), "groups": clusters, "messages": []})
 
     def _news_json(self, news: News) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Review:
         sample = sample_result(self.session.proposal, history.state)
         return {
             "seq": history.seq,
-            "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
+            "groups": {cluster_id: cluster and cluster.as_json() for cluster_id, cluster in news.clusters.items()},
             "messages": news.messages,
             "sample": str(sample) if sample.size else "",
             "undo": history.done[-1].message if history.done else None,

@@ -82,7 +82,7 @@ def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
     used_names = {cluster.name for cluster in state.clusters.values()}
     names = (*propose_names([{label: counts[label] for label in labels}]), max(sorted(labels), key=counts.__getitem__))
     proposed, commonest = (visible(name)[:LONGEST_NAME].strip() or "cluster" for name in names)
-    numbered = (f"{proposed} {number}" for number in count(2))
+    numbered = (f"{proposed} {suffix}" for suffix in count(2))
     return next(name for name in chain([proposed, commonest], numbered) if name not in used_names)
 
 
@@ -181,6 +181,6 @@ class Session:
     def _since(self, seq: int) -> News:
         recent = self._touched[max(seq, 0) :]
         clusters = self._history.state.clusters
-        touched = sorted(frozenset().union(*(numbers for _, numbers in recent)))
-        changed = {number: clusters.get(number) for number in touched}
+        touched = sorted(frozenset().union(*(cluster_ids for _, cluster_ids in recent)))
+        changed = {cluster_id: clusters.get(cluster_id) for cluster_id in touched}
         return News(self._history, changed, tuple(message for message, _ in recent))

@@ -129,28 +129,28 @@ class State:
     def changed(self, change: Change) -> State:
         """The state after a change."""
         gone = {cluster.number for cluster in change.before}
-        clusters = {number: cluster for number, cluster in self.clusters.items() if number not in gone}
+        clusters = {cluster_id: cluster for cluster_id, cluster in self.clusters.items() if cluster_id not in gone}
         clusters |= {cluster.number: cluster for cluster in change.after}
-        next_number = max([self.next_number, *(number + 1 for number in change.numbers)])
+        next_number = max([self.next_number, *(cluster_id + 1 for cluster_id in change.numbers)])
         return State(MappingProxyType(clusters), next_number)
 
-    def cluster(self, number: int) -> ReviewCluster:
+    def cluster(self, cluster_id: int) -> ReviewCluster:
         """A cluster by its number."""
-        if number not in self.clusters:
-            raise ReviewError(f"no cluster {number}", expected="one that was not merged, emptied or undone")
-        return self.clusters[number]
+        if cluster_id not in self.clusters:
+            raise ReviewError(f"no cluster {cluster_id}", expected="one that was not merged, emptied or undone")
+        return self.clusters[cluster_id]
 
-    def select(self, numbers: Iterable[int]) -> tuple[ReviewCluster, ...]:
+    def select(self, cluster_ids: Iterable[int]) -> tuple[ReviewCluster, ...]:
         """Clusters by their numbers, each once."""
-        return tuple(map(self.cluster, dict.fromkeys(numbers)))
+        return tuple(map(self.cluster, dict.fromkeys(cluster_ids)))
 
     def homes(self, labels: Iterable[str]) -> dict[int, frozenset[str]]:
         """Labels by the number of the cluster that holds them."""
         missing = set(labels)
         labels_by_cluster: dict[int, frozenset[str]] = {}
-        for number, cluster in self.clusters.items():
+        for cluster_id, cluster in self.clusters.items():
             if not missing.isdisjoint(cluster.labels):
-                labels_by_cluster[number] = cluster.labels & missing
+                labels_by_cluster[cluster_id] = cluster.labels & missing
                 missing -= cluster.labels
         if missing:
             raise ReviewError(f"label {min(missing)!r}", expected="one of the proposal's")
@@ -158,14 +158,14 @@ class State:
 
     def check_name(self, name: str, *, besides: Iterable[int] = ()) -> None:
         """Refuse a name that another cluster has."""
-        other_clusters = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
+        other_clusters = (cluster for cluster_id, cluster in self.clusters.items() if cluster_id not in set(besides))
         if any(cluster.name == name for cluster in other_clusters):
             raise ReviewError(f"another cluster is named {name!r}", expected="its own", remedy="or merge them")
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""
         new = {cluster.number: cluster for cluster in changed}
-        paths_of = _paths_of_groups(cluster for number, cluster in self.clusters.items() if number not in new)
+        paths_of = _paths_of_groups(cluster for cluster_id, cluster in self.clusters.items() if cluster_id not in new)
         groups = ((cluster, *group) for cluster in new.values() for group in _groups_above(cluster))
         return [cluster for cluster, key, path in groups if paths_of.get(key, {path}) != {path}]
 

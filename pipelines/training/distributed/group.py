@@ -48,8 +48,8 @@ class StopRequest:
         Where a library swallows that end, the request remains.
         """
 
-        def note(number: int, _frame: FrameType | None) -> None:
-            self._received = number
+        def note(received: int, _frame: FrameType | None) -> None:
+            self._received = received
             if before_steps:
                 raise _StoppedEarly(STOPPED)
 
@@ -86,13 +86,13 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handled = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    previous_handlers = {number: signal.signal(number, handler) for number in handled}
+    handled = [code for code in STOP_SIGNALS if signal.getsignal(code) is not signal.SIG_IGN]
+    previous_handlers = {code: signal.signal(code, handler) for code in handled}
     try:
         yield
     finally:
-        for number, previous in previous_handlers.items():
-            signal.signal(number, previous)
+        for code, previous in previous_handlers.items():
+            signal.signal(code, previous)
 
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
@@ -123,7 +123,7 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
         raise
     except ProcessExitedException as error:
         status = error.exit_code
-        if status in (STOPPED, *(-number for number in STOP_SIGNALS)):
+        if status in (STOPPED, *(-code for code in STOP_SIGNALS)):
             if status != STOPPED:
                 print(STOPPED_EARLY.format(signal.Signals.SIGTERM.name), file=sys.stderr)
             raise SystemExit(STOPPED) from None

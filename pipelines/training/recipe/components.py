@@ -97,8 +97,8 @@ class ComponentKind:
         """Turn ``{"name": …, option: …}`` into the section of that name; its ``imports`` are in the context."""
         if isinstance(value, Section):
             return value
-        content = {"name": self.default, **value} if isinstance(value, dict) else {}
-        name = content.get("name")
+        section = {"name": self.default, **value} if isinstance(value, dict) else {}
+        name = section.get("name")
         if not isinstance(name, str):
             raise custom_error("unnamed", "expected a mapping with a 'name'")
         if name in self.declared:
@@ -106,18 +106,18 @@ class ComponentKind:
         allowed: Container[str] | None = (info.context or {}).get("imports", ())
         is_guarded = ":" in name or name in self.guarded
         if is_guarded and allowed is not None and name not in allowed:
-            return self._unchecked(name, content)
+            return self._unchecked(name, section)
         try:
             model = self.model(name)
         except (MissingPackageError, ModuleNotFoundError):  # a recipe can be read without torch, not trained
-            return self._unchecked(name, content)
-        return model.model_validate(content, context=info.context)
+            return self._unchecked(name, section)
+        return model.model_validate(section, context=info.context)
 
-    def _unchecked(self, name: str, content: dict[str, Any]) -> Section:
+    def _unchecked(self, name: str, section: dict[str, Any]) -> Section:
         """The section with the options that it states, of a component that is not to be imported."""
-        options = [str(key) for key in content if key not in self.base.model_fields]
+        options = [str(key) for key in section if key not in self.base.model_fields]
         fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
-        return create_model(name, __base__=self.base, **fields).model_validate(content)
+        return create_model(name, __base__=self.base, **fields).model_validate(section)
 
     def names(self) -> list[str]:
         """The names that recipes use; others stand for one of these with some options settled."""

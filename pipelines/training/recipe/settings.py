@@ -13,16 +13,7 @@ from hiertree.evaluation_options import Conventions
 
 from ...networks.settings import Count, Positive, Precision, Side, ViewSettings
 from ...settings import Section, custom_error
-from .components import (
-    Component,
-    ComponentKind,
-    loaders,
-    losses,
-    optimizers,
-    samplers,
-    schedules,
-    transforms,
-)
+from .components import Component, ComponentKind, loaders, losses, optimizers, samplers, schedules, transforms
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]

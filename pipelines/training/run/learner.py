@@ -147,10 +147,10 @@ class Learner:
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
         """Backpropagate one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""
         chunks = torch.split(images, self.recipe.training.chunk_size)
-        numbers = cycle(range(len(chunks)))
+        chunk_indices = cycle(range(len(chunks)))
 
         def embed(chunk: Tensor) -> Tensor:
-            seed = (self.recipe.seed, step, next(numbers))
+            seed = (self.recipe.seed, step, next(chunk_indices))
             with randomness_by_rank(self.processes, self.fabric.device, *seed), self.fabric.autocast():
                 embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
             return embeddings
@@ -178,12 +178,12 @@ class Learner:
     def numbers(self) -> dict[str, Any]:
         """The rest of the state, for JSON: of the gradient scaler (16-bit training), and numbers of the optimizer."""
         values = {name: value for name, value in self._optimizer_values().items() if not isinstance(value, Tensor)}
-        numbers = {name: value for name, value in values.items() if _is_plain(value)}
-        if lost_names := [name for name in values.keys() - numbers.keys() if name.startswith("optimizer.")]:
+        plain_values = {name: value for name, value in values.items() if _is_plain(value)}
+        if lost_names := [name for name in values.keys() - plain_values.keys() if name.startswith("optimizer.")]:
             raise CheckpointError(
                 f"{lost_names[0]}={values[lost_names[0]]!r}", expected="an optimizer that keeps tensors and numbers"
             )
-        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": numbers}
+        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": plain_values}
 
     def _optimizer_values(self) -> dict[str, Any]:
         """What the optimizer keeps for each parameter and for each group, by name."""
@@ -201,14 +201,14 @@ class Learner:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
         self.processes.copy_from_first(self._modules.state_dict().values())
 
-    def load(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], *, step: int) -> None:
+    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], *, step: int) -> None:
         """Restore what :meth:`tensors` and :meth:`numbers` returned after so many steps."""
         weights: dict[str, Tensor] = {}
         state: dict[str, Any] = {"optimizer": defaultdict(dict), "groups": defaultdict(dict)}
-        for name, value in {**tensors, **numbers.get("optimizer", {})}.items():
-            section, *place = name.split(".", 2)
+        for name, value in {**tensors, **values.get("optimizer", {})}.items():
+            section, *keys = name.split(".", 2)
             if section in state:
-                state[section][int(place[0])][place[1]] = value
+                state[section][int(keys[0])][keys[1]] = value
             else:
                 weights[name] = value
         problem, errors = "tensors that do not fit", (RuntimeError, ValueError)
@@ -220,8 +220,8 @@ class Learner:
         for index, group in enumerate(self.optimizer.param_groups):
             for key, value in state["groups"][index].items():
                 group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
-        if numbers["scaler"]:
-            self.fabric.strategy.precision.load_state_dict(dict(numbers["scaler"]))
+        if values["scaler"]:
+            self.fabric.strategy.precision.load_state_dict(dict(values["scaler"]))
 
 
 def _is_plain(value: Any) -> bool:

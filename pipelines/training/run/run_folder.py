@@ -34,11 +34,7 @@ from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
 
 LOOKED_AT = 16  # images of each split
-_OF_IMAGES: Complaint = {
-    "expected": "what a run notes of its images",
-    "remedy": "remove it",
-    "kind": CheckpointError,
-}
+_OF_IMAGES: Complaint = {"expected": "what a run notes of its images", "remedy": "remove it", "kind": CheckpointError}
 _SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
@@ -76,7 +72,7 @@ class RunFolder:
         Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
         saved_recipe = self._earlier() if self.recipe.is_file() else None
-        images = {part.split: _digests(part) for part in (train_set, test_set, *test_set.beside)}
+        images = {dataset.split: _digests(dataset) for dataset in (train_set, test_set, *test_set.beside)}
         if saved_recipe is not None and self.images.is_file():
             self._require_same_images(images)
         if saved_recipe is not None:
@@ -88,7 +84,7 @@ class RunFolder:
         if saved_recipe != recipe:
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
-        trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
+        trees |= {f"tree-{list_name(dataset)}.json": dataset.tree for dataset in test_set.beside}
         for name, tree in trees.items():
             self._write_tree(self.path / name, tree)
         if not self.images.is_file():
@@ -145,8 +141,8 @@ class RunFolder:
         goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
         if goes_on or not self.metrics.is_file():
             return None
-        with reading_json(self.metrics, expected="the metrics of a finished run", kind=CheckpointError) as content:
-            return {**content, "metrics": dict(content["metrics"])}
+        with reading_json(self.metrics, expected="the metrics of a finished run", kind=CheckpointError) as record:
+            return {**record, "metrics": dict(record["metrics"])}
 
     def require_whole(self) -> None:
         """Refuse a finished run whose network, trees or results are not as its manifest lists them."""
@@ -157,8 +153,8 @@ class RunFolder:
                     f"remove {self.metrics}: the same command then writes all from the last checkpoint; or {remedy}"
                 )
             complaint: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
-            with reading_json(folder / MANIFEST, **complaint) as content:
-                entries = {str(entry["name"]): entry for entry in content["outputs"]}
+            with reading_json(folder / MANIFEST, **complaint) as record:
+                entries = {str(entry["name"]): entry for entry in record["outputs"]}
             for name in entries.keys() - _SETTINGS:
                 path = folder / Path(name).name
                 if not path.is_file() or describe_file(path) != entries[name]:
@@ -170,8 +166,8 @@ class RunFolder:
         scales, precision = recipe.evaluation.scales, recipe.training.precision
         preprocessing = preprocessing_of(recipe.images, embedder.settings, scales=scales, precision=precision)
         paths = save_embedder(embedder, self.path, preprocessing)
-        for number, (name, list_result) in enumerate(result.lists.items()):
-            suffix = f"-{name}" if number else ""
+        for index, (name, list_result) in enumerate(result.lists.items()):
+            suffix = f"-{name}" if index else ""
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
             with files.replacing(embeddings) as temporary:
                 np.savez(temporary, **dict[str, Any](list_result.arrays))
@@ -194,15 +190,15 @@ class RunFolder:
 
         ``started_from`` are path, size and hash of the weights that the network started with.
         """
-        content = {**summary, "metrics": result.metrics, **_card(result)}
+        record = {**summary, "metrics": result.metrics, **_card(result)}
         command, outputs = f"hiertree train {recipe.name}", [*self._described(), *network_files]
         details: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
         manifest_content = manifest(command=command, outputs=outputs, **details)
         if started_from is not None:
             manifest_content["inputs"].append(started_from)
         files.write_json(self.path / "manifest.json", manifest_content)
-        files.write_json(self.metrics, content)
-        return content
+        files.write_json(self.metrics, record)
+        return record
 
     def write_best(
         self,
@@ -240,13 +236,13 @@ class RunFolder:
             )
 
 
-def _digests(part: ImageDataset) -> dict[str, str]:
+def _digests(dataset: ImageDataset) -> dict[str, str]:
     """A digest of all names and paths, and of the pixels of some images, evenly spread; not of those drawn anew."""
-    names = [part.images.name(row) for row in range(len(part))]
-    everything = hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape") + part.paths.tobytes())
-    digests = {f"all {len(part)}": everything.hexdigest()}
-    for row in np.linspace(0, len(part) - 1, min(len(part), LOOKED_AT)).astype(int).tolist():
-        pixels = [hashlib.sha256(part.images[row].tobytes()).hexdigest() for _ in range(2)]
+    names = [dataset.images.name(row) for row in range(len(dataset))]
+    everything = hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape") + dataset.paths.tobytes())
+    digests = {f"all {len(dataset)}": everything.hexdigest()}
+    for row in np.linspace(0, len(dataset) - 1, min(len(dataset), LOOKED_AT)).astype(int).tolist():
+        pixels = [hashlib.sha256(dataset.images[row].tobytes()).hexdigest() for _ in range(2)]
         if pixels[0] == pixels[1]:
             digests[names[row]] = pixels[0]
     return digests
@@ -275,11 +271,11 @@ def _card(result: SplitResult) -> dict[str, Any]:
     return cards[first] | ({"beside": {name: cards[name] for name in other_names}} if other_names else {})
 
 
-def _differences(old_value: Any, new_value: Any, place: str = "") -> list[str]:
+def _differences(old_value: Any, new_value: Any, section: str = "") -> list[str]:
     """Describe settings that differ, as ``optimizer.lr: 0.001 there, 0.01 here``."""
     if not (isinstance(old_value, dict) and isinstance(new_value, dict)):
-        return [] if old_value == new_value else [f"{place}: {old_value!r} there, {new_value!r} here"]
+        return [] if old_value == new_value else [f"{section}: {old_value!r} there, {new_value!r} here"]
     differences = []
     for key in dict.fromkeys([*old_value, *new_value]):
-        differences += _differences(old_value.get(key), new_value.get(key), f"{place}.{key}" if place else str(key))
+        differences += _differences(old_value.get(key), new_value.get(key), f"{section}.{key}" if section else str(key))
     return differences

@@ -17,6 +17,11 @@ from hiertree.pipelines.labels.review.actions import Rename
 from hiertree.pipelines.labels.review.session import Session
 
 
+def list_places(table):
+    """Write a table of 60 categories."""
+    table.write_text("landmark_id,category\n" + "".join(f"{index},Category:Place {index}\n" for index in range(60)))
+
+
 @pytest.fixture
 def plan(landmarks, instances, tmp_path):
     """A plan beside its tables, as a mapping and a function that writes and runs it."""
@@ -80,8 +85,7 @@ def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path
 
 
 def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
-    url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{index},{url}{index}\n" for index in range(60)))
+    list_places(landmarks)
     with Wikimedia(World.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, messages = plan(instances=None, scrape=asking)
@@ -105,8 +109,7 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
 @pytest.fixture
 def refusing(landmarks):
     """Wikimedia, which refuses to speak of one of 60 landmarks, and the sections of a plan that asks it."""
-    url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{index},{url}{index}\n" for index in range(60)))
+    list_places(landmarks)
     with Wikimedia(World.numbered(60)) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}

@@ -29,7 +29,7 @@ def washington(shared_data, tmp_path_factory):
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     folder = tmp_path_factory.mktemp("washington")
     with Wikimedia(World.washington(path)) as wikimedia, Store(folder / "store.sqlite") as store:
-        read_subjects(path).add_to(store)
+        store.add_landmarks(read_subjects(path)[0])
         counts = scrape(store, wikimedia, FakeTime())
         return counts, wikimedia.asked, tally(store)
 
@@ -111,7 +111,7 @@ def test_a_chain_of_moves_ends_after_five(store):
 def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n4,Q0\n5,P31\n")
-    read_subjects(table).add_to(store)
+    store.add_landmarks(read_subjects(table)[0])
     with Wikimedia(World()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert wikimedia.asked == []
@@ -128,7 +128,7 @@ def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source)
     table = tmp_path / "t.csv"
     items = ["Q10000", "https://www.wikidata.org/wiki/Q10005", "http://www.wikidata.org/entity/Q10009 ", "Q77"]
     table.write_text("landmark_id,wikidata_id\n" + "".join(f"{key},{item}\n" for key, item in enumerate(items)))
-    read_subjects(table, columns=ColumnNames(category="wikidata_id")).add_to(store)
+    store.add_landmarks(read_subjects(table, columns=ColumnNames(category="wikidata_id"))[0])
     with Wikimedia(World.numbered(20)) as wikimedia:
         scrape(store, wikimedia, FakeTime(), source=source)
         assert all("ids" in request.parameters for request in wikimedia.asked)

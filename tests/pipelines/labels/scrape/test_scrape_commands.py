@@ -133,7 +133,9 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
 
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
-    assert f"no such file: {tmp_path / 'absent.sqlite'}: expected an existing store" in capsys.readouterr().err
+    assert f"no such file: {tmp_path / 'absent.sqlite'}" in capsys.readouterr().err
+    with pytest.raises(ScrapeError, match=r"no such file: .*absent\.sqlite: expected an existing store"):
+        Store(tmp_path / "absent.sqlite", create=False)
     second_store = tmp_path / "other.sqlite"
     second_store.write_bytes(table.read_bytes())
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2

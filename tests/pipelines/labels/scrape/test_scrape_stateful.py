@@ -208,7 +208,7 @@ def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
 def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch):
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
     options = settings(
-        max_examples=45,
+        max_examples=50,
         stateful_step_count=7,
         derandomize=True,
         phases=[Phase.generate],

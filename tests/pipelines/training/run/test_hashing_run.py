@@ -31,8 +31,8 @@ def test_codes_are_learned_and_measured_by_hamming_distance(
     folder = tmp_path / "run"
     run = train(tiny_recipe(*CODES), folder)
     assert alphas == [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
-    content = json.loads((folder / "metrics.json").read_text())
-    assert content["convention"]["scores"] == "Hamming distance, 12 bits"
+    result = json.loads((folder / "metrics.json").read_text())
+    assert result["convention"]["scores"] == "Hamming distance, 12 bits"
     arrays = np.load(folder / "embeddings.npz")
     expected = evaluate_codes(arrays["embeddings"] > 0, arrays["paths"]).summary().to_dict()
     assert run.metrics == {name: expected[name] for name in run.metrics}

@@ -1,4 +1,4 @@
-"""Every loss that ranks a memory, against its loops: one to four levels, ties, a mask, classes of one image."""
+"""Losses of the scores of one query, with their transcriptions as loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-import pytest
 import reference_baselines as baselines
 import reference_hashing as hashing
 import reference_losses as reference
@@ -16,6 +15,7 @@ from torch import Tensor
 from hiertree.losses import (
     BlackboxAP,
     FastAP,
+    HierarchicalTriplet,
     Loss,
     PairDecomposability,
     SmoothAP,
@@ -24,6 +24,7 @@ from hiertree.losses import (
     SmoothRecall,
     SoftBinAP,
     SupAP,
+    SupCon,
     SupHAP,
     SupNDCG,
     SupRecall,
@@ -37,7 +38,8 @@ INATURALIST = {"delta": 0.05, "start": 0.0, "offset": 1.0}
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
 AUTHORS = {"equal": reference.heaviside, "lower": reference.h_minus(**INATURALIST)}
 SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
-RECALL = {"ks": (1, 3), "tau_star": 1.0}
+RECALL = {"ks": (1, 3), "tau_star": 0.5}
+MARGINS = (0.1, 0.3, 0.05, 0.2)
 HASHING = {"num_bits": SIZE, "num_bins": SIZE, "simplified": False}
 
 
@@ -61,10 +63,7 @@ def cosine_losses(depth: int) -> dict[str, tuple[Loss, Objective]]:
         ),
         "SupNDCG": (SupNDCG(), lambda s, lev: reference.one_minus_ndcg(s, lev, gain, **SUP)),
         "SupAP": (SupAP(), lambda s, lev: reference.one_minus_ap(s, lev, depth, **SUP)),
-        "SupRecall": (
-            SupRecall(**RECALL),
-            lambda s, lev: baselines.one_minus_recall(s, lev, depth, **RECALL, **SUP),
-        ),
+        "SupRecall": (SupRecall(**RECALL), lambda s, lev: baselines.one_minus_recall(s, lev, depth, **RECALL, **SUP)),
         "SmoothHAP": (SmoothHAP(), lambda s, lev: reference.one_minus_h_ap(s, lev, table(lev), **SMOOTH)),
         "SmoothNDCG": (SmoothNDCG(), lambda s, lev: reference.one_minus_ndcg(s, lev, gain, **SMOOTH)),
         "SmoothAP": (SmoothAP(level=1), lambda s, lev: reference.one_minus_ap(s, lev, 1, **SMOOTH)),
@@ -78,6 +77,18 @@ def cosine_losses(depth: int) -> dict[str, tuple[Loss, Objective]]:
             lambda s, lev: baselines.one_minus_fast_ap([2 - 2 * c for c in s], [x >= depth for x in lev], 10),
         ),
         "SoftBinAP": (SoftBinAP(), lambda s, lev: baselines.one_minus_soft_bin_ap(s, [x >= depth for x in lev], 20)),
+        "SoftBinAP, level 1": (
+            SoftBinAP(level=1),
+            lambda s, lev: baselines.one_minus_soft_bin_ap(s, [x >= 1 for x in lev], 20),
+        ),
+        "SupCon": (
+            SupCon(temperature=0.3, level=1),
+            lambda s, lev: baselines.contrastive(s, [x >= 1 for x in lev], 0.3),
+        ),
+        "HierarchicalTriplet": (
+            HierarchicalTriplet(MARGINS[:depth]),
+            lambda s, lev: baselines.hierarchical_triplet(s, lev, MARGINS[:depth]),
+        ),
         "BlackboxAP": (BlackboxAP(margin=0.0), places_ap),
     }
 
@@ -97,34 +108,29 @@ def hashing_losses(depth: int) -> dict[str, tuple[Loss, Objective]]:
     }
 
 
-def corners(num_items: int, depth: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Vectors of ±1, whose few cosines are exact, and paths of a binary tree."""
-    fine = torch.randint(0, 2**depth, (num_items,), generator=generator)
-    vectors = torch.randint(0, 2, (num_items, SIZE), generator=generator, dtype=torch.float64) * 2 - 1
-    return vectors, torch.stack([fine >> (depth - level) for level in range(1, depth + 1)], dim=1)
+def losses_and_loops(depth: int) -> dict[str, tuple[Loss, Objective]]:
+    """Every loss of the scores of one query, and its transcription."""
+    return {**cosine_losses(depth), **hashing_losses(depth)}
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", {**cosine_losses(1), **hashing_losses(1)})
-def test_value_among_a_masked_memory_with_ties_is_that_of_the_loops(name: str, depth: int) -> None:
-    generator = torch.Generator().manual_seed(depth)
-    (embeddings, paths), (memory, memory_paths) = corners(9, depth, generator), corners(40, depth, generator)
-    valid = torch.rand(9, 40, generator=generator) < 0.8
-    paths[3] = 2**depth  # no other item shares anything with it
-    valid[5] = False  # no query
-    loss, objective = {**cosine_losses(depth), **hashing_losses(depth)}[name]
-    value = float(loss(embeddings, paths, memory, memory_paths, valid=valid))
+def loops(
+    objective: Objective,
+    queries: tuple[Tensor, Tensor],
+    candidates: tuple[Tensor, Tensor],
+    valid: Tensor,
+    *,
+    codes: bool = False,
+) -> list[float]:
+    """The values of the queries that have one, of embeddings and paths."""
     values = []
-    for query in range(9):
+    for query, (vector, path) in enumerate(zip(*queries, strict=True)):
         items = valid[query].nonzero()[:, 0].tolist()
-        levels = [reference.level_of(paths[query].tolist(), memory_paths[item].tolist()) for item in items]
-        term = objective(_comparison(name, embeddings[query], memory[items]), levels)
-        values += [] if term is None else [term]
-    assert loss.last_num_skipped == 9 - len(values) >= 2
-    assert value == pytest.approx(sum(values) / len(values), rel=1e-9, abs=1e-12)
-
-
-def _comparison(name: str, query: Tensor, items: Tensor) -> list[float]:
-    if not name.startswith("TieAware"):
-        return reference.cosines(query.tolist(), items.tolist())
-    return [hashing.hamming_distance(torch.tanh(query).tolist(), torch.tanh(item).tolist()) for item in items]
+        levels = [reference.level_of(path.tolist(), candidates[1][item].tolist()) for item in items]
+        if codes:
+            bits = torch.tanh(vector).tolist()
+            scores = [hashing.hamming_distance(bits, torch.tanh(candidates[0][item]).tolist()) for item in items]
+        else:
+            scores = reference.cosines(vector.tolist(), candidates[0][items].tolist())
+        value = objective(scores, levels)
+        values += [] if value is None else [value]
+    return values
