@@ -157,8 +157,8 @@ def join_landmarks(
         )
         raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
     note_unmatched(values_of, ids, source="the table of values", target="the table of landmarks")
-    pairs, nothing = zip(ids, categories, strict=True), (None, NO_ORIGIN)
-    return [Landmark(key, category, *values_of.get(key, nothing)) for key, category in pairs], num_unknown
+    pairs, no_values = zip(ids, categories, strict=True), (None, NO_ORIGIN)
+    return [Landmark(key, category, *values_of.get(key, no_values)) for key, category in pairs], num_unknown
 
 
 def note_unmatched(ids: Iterable[str], landmarks: Iterable[str], *, source: str, target: str) -> str:
@@ -252,17 +252,17 @@ def _split(cell: str, separator: str) -> list[str]:
     return quoted or (cell.split(separator) if text else [])
 
 
-def write_kept(path: AnyPath, kept: Iterable[KeptLandmark]) -> None:
+def write_kept(path: AnyPath, landmarks: Iterable[KeptLandmark]) -> None:
     """Write landmarks, whole or not at all.
 
     Args:
         path: the file.
-        kept: what cleaning kept.
+        landmarks: what cleaning kept.
 
     Raises:
         TableError: a label holds the separator.
     """
-    write_table(path, KEPT_COLUMNS, map(_cells, kept))
+    write_table(path, KEPT_COLUMNS, map(_cells, landmarks))
 
 
 def read_kept(path: AnyPath) -> list[KeptLandmark]:
