@@ -88,8 +88,7 @@ def truths(data: Path) -> dict[str, Truth]:
     halves = {part: {label: own for label, own in google.items() if in_part(label, part)} for part in PARTS}
     lists = {f"Google, {part}": Truth(classes, {}, hypernyms) for part, classes in halves.items()}
     others = {name.split(":")[0]: classes for name, classes in references(data, "all", None).items()}
-    lists |= {name: Truth(others[name], {}, hypernyms) for name in ("GeoNames", "OpenStreetMap")}
-    return lists | {"the Andes": region()}
+    return lists | {"GeoNames": Truth(others["GeoNames"], {}, hypernyms), "the Andes": region()}
 
 
 PARTS, FITTED = ("tuning", "held-out", "all"), "Google, all"

@@ -63,8 +63,7 @@ def h_ap(
     >>> h_ap([[0.9, 0.8, 0.7]], [[0, 2, 1]]).round(4)
     array([0.5556])
     """
-    levels_alone: dict[str, int] = {} if level is None else {"level": level}
-    return _values("H-AP", scores, levels, options, alpha=alpha, relevance=relevance, **levels_alone)
+    return _values("H-AP", scores, levels, options, alpha=alpha, relevance=relevance, level=level)
 
 
 @with_options_of(MatrixConventions)
@@ -91,7 +90,7 @@ def asi(scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **opt
     >>> asi([[0.9, 0.8, 0.7]], [[0, 2, 1]])
     array([0.25])
     """
-    return _values("ASI", scores, levels, options, **({} if level is None else {"level": level}))
+    return _values("ASI", scores, levels, options, level=level)
 
 
 @with_options_of(MatrixConventions)
@@ -473,6 +472,8 @@ def _values(
     family.refuse_ties(ties)
     if "k" in options:
         check_integer("k", options["k"], least=1, or_none=family.has_optional_cutoff)
+    if options.get("level", 0) is None and not family.of_level:
+        del options["level"]
     if "level" in options:
         check_integer("level", options["level"], least=family.lowest, or_none=True)
         options["level"] = level = depth if options["level"] is None else options["level"]

@@ -90,17 +90,18 @@ class RetrievalMetric(Metric):
         for state in _STATES:
             self.add_state(state, default=[], dist_reduce_fx="cat")
 
-    @property
-    def higher_is_better(self) -> bool | None:
+    def _is_higher_better(self) -> bool | None:
         """Whether a larger value is better: not of HD@k and mistake-severity; None where the metrics differ."""
         depth = self.paths[-1].shape[-1] if len(self.paths) else MAX_LEVELS
         directions = {not improves_downward(name, num_levels=depth) for name in self.names or ("H-AP",)}
         return directions.pop() if len(directions) == 1 else None
 
-    @property
-    def plot_upper_bound(self) -> float | None:
+    def _upper_bound(self) -> float | None:
         """The largest value of metrics that have one for any tree."""
         return 1.0 if self.higher_is_better else None
+
+    higher_is_better: Any = property(_is_higher_better)
+    plot_upper_bound: Any = property(_upper_bound)
 
     def update(
         self,

@@ -192,7 +192,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "error") -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
-    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in packed files are unpacked.
+    Lines that begin with ``#`` are passed over, as by trec_eval. Packed files are unpacked.
 
     Args:
         path: the file.
@@ -221,12 +221,16 @@ def read_triples(path: Path, form: Form) -> Triples:
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
+    is_short = False
     for line_number, fields in _lines(path, form.name):
         if not fields or fields[0].startswith("#"):
             continue
         if not line and fields[0].lower() in _QUERY_HEADS and not _is_number(fields[-1]):
             continue
-        is_short = len(fields) == len(_SHORT)
+        is_short = len(fields) == len(_SHORT) and (is_short or not line)  # as the first line is
+        if len(fields) == len(_SHORT) and not is_short:
+            expected = f"{len(form.columns)} as before: {' '.join(form.columns)}"
+            raise TableError(f"{path}, line {line_number}: {len(fields)} columns", expected=expected)
         value.append(_value(f"{path}, line {line_number}", fields, form))
         query.append(queries.setdefault(fields[0], len(queries)))
         item.append(items.setdefault(fields[1 if is_short else 2], len(items)))

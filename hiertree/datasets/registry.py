@@ -61,11 +61,9 @@ def card_of(name: str) -> Benchmark:
     """The benchmark of that name; an OptionError names a similar one."""
     if not any(name == card_name for card_name in CARDS):
         suggestion = nearest_name(name, CARDS)
-        raise OptionError(
-            f"name={name!r}",
-            expected=f"one of {', '.join(map(repr, CARDS))}, 'synthetic', 'folder', or load_table for your own table",
-            remedy=f"did you mean {suggestion!r}?" if suggestion else None,
-        )
+        expected = f"one of {', '.join(map(repr, CARDS))}, 'synthetic', 'folder', or load_table for your own table"
+        remedy = f"did you mean {suggestion!r}?" if suggestion else None
+        raise OptionError(f"name={name!r}", expected=expected, remedy=remedy)
     return CARDS[name]
 
 

@@ -16,7 +16,7 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.level_columns import UNKNOWN
 from hiertree.metrics.engine.device import sent
 
-from .one_batch import OneBatch, plain, whole_batch
+from .one_batch import OneBatch, keep_full_precision, plain, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,7 +96,8 @@ class _Normalized(OneBatch):
     @staticmethod
     def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor, _: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
-        projection = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
+        with keep_full_precision(unit.device):  # whoever calls backward inside autocast
+            projection = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
         gradient: Tensor = (by_unit * inverse).addcmul_(unit, projection * inverse, value=-1)
         return gradient
 

@@ -101,10 +101,12 @@ def values_of_lists(
     retrieval: Retrieval[ScoredLists], formula: Callable[[RankedLists], Floats] | None = None
 ) -> Floats:
     """(Q, M) values of the metrics; those of a formula, (Q, 1), if it is given."""
+    lists = retrieval.source
     values = np.empty((len(retrieval), 1 if formula else len(retrieval.request.metrics)))
 
     def work(rows: slice) -> None:
-        positives = sort_matrix(*(cells[rows] for cells in retrieval.source), ties=retrieval.request.ties)
+        matrix = lists.scores[rows], lists.levels[rows], lists.excluded[rows]
+        positives = sort_matrix(*matrix, ties=retrieval.request.ties)
         rank = partial(ranked_positives, positives)
         values[rows] = formula(retrieval.lists(rank, rows))[:, None] if formula else retrieval.values(rank, rows)
 

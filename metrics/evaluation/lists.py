@@ -53,8 +53,8 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: Ch
 
 def _holds_hits(run: Any) -> bool:
     """Whether a run is what ``semantic_search`` of sentence-transformers returns."""
-    hits = chain.from_iterable(run) if isinstance(run, list) and all(isinstance(each, list) for each in run) else ()
-    first = next(iter(hits), None)
+    is_nested = isinstance(run, list) and all(isinstance(each, list) for each in run)
+    first: Any = next(chain.from_iterable(run), None) if is_nested else None
     return isinstance(first, dict) and {"corpus_id", "score"} <= first.keys()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from every_loss import CLASSES, LOSSES, SIZE
@@ -129,3 +131,16 @@ def test_the_only_item_of_a_batch_is_a_query_of_proxies_with_a_mask_and_without(
     loss, item = ProxyDecomposability(3, SIZE), (torch.ones(1, SIZE), torch.tensor([[0, 1]]))
     assert loss(*item).item() == loss(*item, valid=torch.ones(1, 1, dtype=torch.bool)).item() > 0
     assert loss(*item, valid=torch.zeros(1, 1, dtype=torch.bool)).item() == 0
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if "library" not in name])
+def test_autocast_changes_neither_value_nor_gradient_though_backward_runs_in_it(name: str) -> None:
+    generator = torch.Generator().manual_seed(5)
+    embeddings, fine = torch.randn(24, SIZE, generator=generator), torch.arange(24) % 8
+    torch.manual_seed(0)
+    loss, results = LOSSES[name](), []
+    for enabled in (False, True):
+        torch.manual_seed(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            results.append(value_and_gradient(copy.deepcopy(loss), embeddings, torch.stack([fine // 2, fine], 1)))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-7, atol=1e-12)

@@ -87,25 +87,17 @@ class GradedDataset(ImageDataset):
         )
         dtype = np.float64 if self.farthest else np.float32
         gallery_vectors = self.vectors[columns].astype(dtype)
-        grades = np.empty((len(rows), len(columns)), dtype=np.uint8)
+        grades = np.zeros((len(rows), len(columns)), dtype=np.uint8)
         for start in range(0, len(rows), _AT_ONCE):
             query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(dtype)
-            products = query_vectors @ gallery_vectors.T
-            grades[start : start + _AT_ONCE] = (
-                self._grade_distances(query_vectors, gallery_vectors, products) if self.farthest else products
-            )
-        return grades
-
-    def _grade_distances(
-        self, query_vectors: NDArray[np.float64], gallery_vectors: NDArray[np.float64], products: NDArray[np.float64]
-    ) -> NDArray[np.uint8]:
-        """The highest grade whose greatest distance a pair does not exceed."""
-        distances = np.sqrt(
-            np.maximum((query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1) - 2 * products, 0)
-        )
-        grades = np.zeros(products.shape, dtype=np.uint8)
-        for grade, distance in sorted(self.farthest.items()):
-            grades[distances <= distance] = grade
+            products, block = query_vectors @ gallery_vectors.T, grades[start : start + _AT_ONCE]
+            if not self.farthest:
+                block[:] = products
+                continue
+            squares = (query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1)
+            distances = np.sqrt(np.maximum(squares - 2 * products, 0))
+            for grade, distance in sorted(self.farthest.items()):  # the highest whose greatest distance is not exceeded
+                block[distances <= distance] = grade
         return grades
 
 

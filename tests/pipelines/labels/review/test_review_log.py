@@ -99,7 +99,7 @@ def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_fir
             continue
         assert state.state.digest == State.of(state.state.clusters.values()).digest  # kept up to date, and from scratch
         assert state.state.labels == frozenset(LABELS)
-        if not isinstance(request, Undo | Redo):
+        if not isinstance(request, Undo | Redo) and state.seq == history_before.seq + 1:  # no sample was drawn after it
             assert state.apply(Undo()).state == history_before.state
             assert state.apply(Undo()).apply(Redo()).state == state.state
     history = at.news(0).history

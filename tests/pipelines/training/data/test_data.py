@@ -177,7 +177,9 @@ def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
 ) -> None:
     monkeypatch.setattr("os.sysconf", lambda _: 2**10)  # one MiB
     assert len(ImageViews(dataset.images, ImageSettings(size=16))) == len(dataset)
-    with pytest.raises(MissingResourceError, match=r"memory, 0\.0 GiB; set images\.cache=false"):
+    with pytest.raises(
+        MissingResourceError, match=r"than the 0\.0 GiB of this machine's memory; set images\.cache=false"
+    ):
         ImageViews(dataset.images, ImageSettings(size=4096))
 
 

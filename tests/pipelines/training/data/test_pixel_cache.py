@@ -16,7 +16,7 @@ from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, MissingResourceError
 from hiertree.pipelines.training.data import views
 from hiertree.pipelines.training.data.batches import BatchKey, batch_loader
-from hiertree.pipelines.training.data.views import ImageViews, PixelCache
+from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
@@ -138,11 +138,11 @@ def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
 
 
 def test_a_disk_without_room_is_reported_before_anything_is_decoded(
-    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")
-    with pytest.raises(MissingResourceError, match="GiB are free"):
-        PixelCache(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(MissingResourceError, match=r"0\.0 GiB on the disk of .*kept; lower images\.cache_size"):
+        ImageViews(photos.images, settings(cache=True, cache_folder=str(tmp_path / "kept")))
     assert decoded_count() == 0
 
 
