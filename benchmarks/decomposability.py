@@ -1,15 +1,17 @@
 """The decomposability gap of held-out Omniglot drawings after training with and without L_DG.
 
-python benchmarks/decomposability.py ../shared/data/omniglot/omniglot_28x28.npz
+python benchmarks/decomposability.py data/omniglot  # which benchmarks/fetch.py fetches
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from hiertree.datasets.benchmarks.omniglot import read_drawings
 from hiertree.losses import ROADMAP, Loss, SupAP, decomposability_gap
 from hiertree.metrics import average_precision
 
@@ -19,12 +21,10 @@ LOSSES = {"Sup-AP": SupAP, "Sup-AP + L_DG": ROADMAP}
 
 def characters(path: str) -> torch.Tensor:
     """(1623, 20, 784) drawings by character, in an order drawn once."""
-    with np.load(path) as data:
-        names = np.char.add(data["alphabet"], data["character"])
-        images = data["images"][np.argsort(names, kind="stable")].reshape(-1, DRAWINGS, 28 * 28)
-    return (
-        torch.from_numpy(images).float()[torch.randperm(len(images), generator=torch.Generator().manual_seed(0))] / 255
-    )
+    table, drawings = read_drawings(Path(path), image_size=28)
+    order = np.argsort((table["alphabet"] + table["character"]).to_numpy(dtype=str), kind="stable")
+    images = torch.from_numpy(drawings[order].reshape(-1, DRAWINGS, 28 * 28)).float()
+    return images[torch.randperm(len(images), generator=torch.Generator().manual_seed(0))] / 255
 
 
 def trained(loss: Loss, drawings: torch.Tensor, *, classes: int, steps: int, seed: int) -> torch.nn.Module:

@@ -18,31 +18,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hiertree.pipelines.inference import load_model as load_model
+    from hiertree import losses as losses
+    from hiertree import metrics as metrics
+    from hiertree.losses import CSL, HAPPIER, ROADMAP, CrossBatchMemory, SupAP, SupHAP, SupNDCG, SupRecall
+    from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking, evaluate_scores
+    from hiertree.pipelines.inference import load_model
 
     from . import datasets, errors, relevance, samplers, tree
     from .tree import LabelTree, level_counts, levels
 
 __version__ = "0.1.0"
-__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "load_model", "relevance", "samplers", "tree"]
-
-if find_spec("timm") is None:
-    __all__.remove("load_model")  # it needs the extra "train", and "import *" loads every name
+__all__ = ["LabelTree", "datasets", "errors", "evaluate", "evaluate_codes", "evaluate_ranking", "evaluate_scores"]
+__all__ += ["level_counts", "levels", "metrics", "relevance", "samplers", "tree"]
+if find_spec("torch") is not None:  # of extras; "import *" loads every name
+    __all__ += ["CSL", "HAPPIER", "ROADMAP", "CrossBatchMemory", "SupAP", "SupHAP", "SupNDCG", "SupRecall", "losses"]
+if find_spec("timm") is not None:
+    __all__ += ["load_model"]
 
 if not Path(__path__[0], "metrics").exists():  # a checkout: metrics, losses and pipelines lie beside this folder
     __path__.append(str(Path(__path__[0]).parent))
 
-_IN_TREE = ("LabelTree", "level_counts", "levels")
+_MODULES = {
+    "tree": ("LabelTree", "level_counts", "levels"),
+    "metrics": ("evaluate", "evaluate_codes", "evaluate_ranking", "evaluate_scores"),
+    "losses": ("CSL", "HAPPIER", "ROADMAP", "CrossBatchMemory", "SupAP", "SupHAP", "SupNDCG", "SupRecall"),
+    "pipelines.inference": ("load_model",),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load_model":
-        return import_module("hiertree.pipelines.inference").load_model
-    if name not in __all__:
+    if name in (*_MODULES, "datasets", "errors", "relevance", "samplers"):
+        return import_module(f"hiertree.{name}")
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
-    if name in _IN_TREE:
-        return getattr(import_module("hiertree.tree"), name)
-    return import_module(f"hiertree.{name}")
+    return getattr(import_module(f"hiertree.{module}"), name)
 
 
 def __dir__() -> list[str]:

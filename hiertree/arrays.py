@@ -24,11 +24,13 @@ from .level_columns import (
     level_names,
     match_columns,
     number_labels,
+    prepared_columns,
     refuse_negative,
     refuse_rows,
     repeated_labels,
+    roles_of,
 )
-from .options import is_integer
+from .options import Uneven, is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
@@ -224,6 +226,9 @@ def shared_paths(
     *,
     num_items: Mapping[str, int] | None = None,
     may_lack_class: Collection[str] = (),
+    drop_names: bool = False,
+    uneven: Uneven = "error",
+    separator: str | None = None,
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
     """Label paths of several sides, such as queries and gallery, in one numbering; see :func:`as_paths`.
 
@@ -231,6 +236,9 @@ def shared_paths(
         sides: labels, by the name of the argument that gave them.
         num_items: how many items a side has.
         may_lack_class: sides whose integer paths may be −1 throughout, of items that have no class.
+        drop_names: whether columns of frames that name rows are left out: all different, and like files or ids.
+        uneven: what text or frames mean whose last labels are missing, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last labels of text or frames into levels.
 
     Returns:
         The (n, L) paths of each side, and what their ids stand for.
@@ -245,39 +253,44 @@ def shared_paths(
     """
     num_items = num_items or {}
     label_arrays = {name: _label_array(values, name) for name, values in sides.items()}
-    names = None
+    names, columns = None, dict[str, LevelColumns]()
     if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in label_arrays.values()):
         arrays: Mapping[str, Any] = label_arrays
     else:
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in label_arrays.items()}
         )
+        columns = prepared_columns(columns, drop_names=drop_names, uneven=uneven, separator=separator)
         names = level_names(columns)
         if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
             paths, label_names, numbers = number_labels(columns)
-            _check_columns([numbers], names)
+            _check_columns([numbers], names, columns)
             return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
     paths = {
         name: as_integer_paths(ids, name=name, num_items=num_items.get(name), may_lack_class=name in may_lack_class)
         for name, ids in arrays.items()
     }
-    _check_columns(list(paths.values()), names)
+    _check_columns(list(paths.values()), names, columns)
     return paths, LabelNames(names)
 
 
-def _check_columns(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+def _check_columns(
+    sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, columns: Mapping[str, LevelColumns]
+) -> None:
     """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
-    check_order(sides, names)
+    row_names = next((side.row_names for side in columns.values()), ())
+    check_order(sides, names, row_names)
     equal_depths = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
     if names is not None and equal_depths and (text := repeated_labels(names, _whole_paths(sides))):
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, row_names: tuple[str, ...] = ()) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
-    A few labels may look like that by chance, so without column names the evidence must be strong.
+    A few labels may look like that by chance, so without column names the evidence must be strong. With them the error
+    says which columns were taken as what.
     """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
@@ -296,6 +309,8 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
                 chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - number)
     if reversals and (names is not None or chance < _CHANCE):
         remedy = "levels are given fine → coarse; reverse them"
+        if names is not None:
+            remedy += f", or name others: the columns are read as {roles_of(names, row_names)}"
         raise PathError(reversals[0], expected="levels coarse → fine", remedy=remedy)
 
 

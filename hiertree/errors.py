@@ -52,10 +52,13 @@ class HiertreeError(Exception):
         self.expected = None if expected is None else _printable(expected, is_long)
         self.remedy = None if remedy is None else _printable(remedy, is_long)
         self.choose = dict(choose or {})
-        super().__init__(self.message(_as_keyword))
+        super().__init__(self.spelled(_as_keyword))
 
-    def message(self, spell: Callable[[str, Sequence[str]], str | None]) -> str:
-        """The message, with options as ``spell(name, values)`` writes them; it leaves out those that are None."""
+    def spelled(self, spell: Callable[[str, Sequence[str]], str | None]) -> str:
+        """The message, with options as ``spell(name, values)`` writes them; it leaves out those that are None.
+
+        It is not called ``message``, by which torch takes an error of a worker for one with such an argument.
+        """
         options = [text for name, values in self.choose.items() if (text := spell(name, values)) is not None]
         remedies = [*filter(None, [self.remedy]), *([f"pass {', or '.join(options)}"] if options else [])]
         message = self.given if self.expected is None else f"{self.given}: expected {self.expected}"

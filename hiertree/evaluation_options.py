@@ -9,12 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from .errors import OptionError
-from .options import CheckedFields
+from .options import CheckedFields, Uneven
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
+    from narwhals.typing import IntoDataFrame, IntoSeries
     from numpy.typing import NDArray
 
+ArrayLike: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any]"
+Labels: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoDataFrame | IntoSeries"  # also frames, of text
+Ids: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoSeries | None"
 Counts: TypeAlias = Literal["strict", "official"]
 Choice: TypeAlias = Literal["error", "irrelevant"]
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
@@ -50,6 +55,9 @@ class Rules(CheckedFields):
         repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
         unjudged: what a listed name without judgment, or without a path, is: ``"irrelevant"``, of level 0, or an
             ``"error"``; the convention card says which, and how many there were.
+        gallery: what a gallery item is: one of the ``"items"``, which shares with a query as many levels as their paths
+            do; or one of the ``"nodes"`` of the tree, as a text that names it: at its own depth to queries at or below
+            it, at level 0 to all others. −1 marks where its path ends.
         negative: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
 
     Raises:
@@ -70,6 +78,7 @@ class Rules(CheckedFields):
     empty_queries: Literal["skip", "zero"] = "skip"
     repeats: Choice = "error"
     unjudged: Choice = "irrelevant"
+    gallery: Literal["items", "nodes"] = "items"
     negative: Choice = "error"
 
     @property
@@ -138,12 +147,22 @@ class Conventions(CheckedFields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixConventions(CheckedFields):
+    """How a metric reads scores and levels (Q, N); :mod:`hiertree.metrics.functional` documents it."""
+
+    valid: "ArrayLike | None" = None
+    ties: Ties = Conventions.ties
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RetrievalConventions(Conventions):
     """The same where queries and items have labels; exclusions are checked with these."""
 
-    query_ids: Any = None
-    gallery_ids: Any = None
+    query_ids: "Ids" = None
+    gallery_ids: "Ids" = None
     junk: Iterable[Iterable[int]] | None = None
+    uneven: Uneven = "error"
+    separator: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,12 +190,21 @@ class MetricOptions(TypedDict, total=False):
     compat: Compat | Rules | None
 
 
+class MatrixOptions(TypedDict, total=False):
+    """The keywords of :class:`MatrixConventions`."""
+
+    valid: "ArrayLike | None"
+    ties: Ties
+
+
 class RetrievalOptions(MetricOptions, total=False):
     """The keywords of :class:`RetrievalConventions`."""
 
-    query_ids: Any
-    gallery_ids: Any
+    query_ids: "Ids"
+    gallery_ids: "Ids"
     junk: Iterable[Iterable[int]] | None
+    uneven: Uneven
+    separator: str | None
 
 
 class SearchOptions(TypedDict, total=False):

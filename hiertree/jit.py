@@ -64,9 +64,9 @@ class _CompilationListener:
             _announce_compilation("for this machine; later runs find what is compiled")
 
 
-_listener = _CompilationListener()
-event.Listener.register(_CompilationListener)
-event.register("numba:compile", _listener)
+_listener, _events = _CompilationListener(), cast(Any, event)
+_events.Listener.register(_CompilationListener)
+_events.register("numba:compile", _listener)
 
 
 def _announce_compilation(purpose: str) -> None:

@@ -6,16 +6,18 @@ A node is a whole path from the root; those of a level are numbered from 0 in or
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import filterfalse
+import warnings
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain, filterfalse
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import EmbeddingError, PathError, ShapeError, some_of
-from .io.tables import is_empty
+from .errors import Choices, EmbeddingError, PathError, ShapeError, some_of
+from .io.tables import are_names, is_empty, label_text, plain_cells
+from .options import Uneven
 
 ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
 SEPARATORS = (" > ", ";", "|", "/")  # between the labels of a path in one text
@@ -25,6 +27,7 @@ PATH_IDS = "ids from 0, or −1 from some level below the first on, where the re
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
 _SMALL_IDS = 2**31  # whose products with numbers of nodes do not overflow
+_EVEN = {"uneven": get_args(Uneven)[1:]}
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
@@ -33,6 +36,7 @@ class LevelColumns(NamedTuple):
 
     cells: list[NDArray[Any]]  # L arrays of n labels, coarse → fine
     names: tuple[str, ...] | None = None  # of the columns, where a frame gave them
+    row_names: tuple[str, ...] = ()  # columns that name rows, which are left out
 
     def title(self, column: int) -> str:
         """The name of a column in messages."""
@@ -79,6 +83,87 @@ def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
 
 
+def prepared_columns(
+    sides: Mapping[str, LevelColumns], *, drop_names: bool, uneven: Uneven, separator: str | None
+) -> dict[str, LevelColumns]:
+    """The columns, perhaps without those of frames that name rows, and paths and missing ends of rows as asked for."""
+    first, num_columns = next(iter(sides.values())), {len(side.cells) for side in sides.values()}
+    if len(num_columns) > 1:  # refused elsewhere
+        return dict(sides)
+    columns = [list(cells) for cells in zip(*(side.cells for side in sides.values()), strict=True)]
+    named = name_columns(columns) if drop_names and first.names is not None else []
+    names = None if first.names is None else tuple(np.delete(first.names, named).tolist())
+    columns = [cells for column, cells in enumerate(columns) if column not in named]
+    if separator is None and columns and (sign := path_separator(chain.from_iterable(columns[-1]))):
+        warnings.warn(
+            f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
+        )
+    if separator is not None or uneven != "error":
+        joint, names = split_columns(
+            [np.concatenate([*map(_as_objects, cells)]) for cells in columns], names, separator
+        )
+        splits = np.cumsum([len(side.cells[0]) for side in sides.values()])[:-1]
+        columns = [np.split(column, splits) for column in _even_columns(joint, uneven, [*sides])]
+    row_names = tuple(first.names[column] for column in named) if first.names else ()
+    level_names = None if names is None else names[: len(columns)]
+    return {
+        name: LevelColumns([cells[i] for cells in columns], side.names and level_names, row_names)
+        for i, (name, side) in enumerate(sides.items())
+    }
+
+
+def _as_objects(cells: NDArray[Any]) -> NDArray[Any]:
+    objects = np.empty(len(cells), object)
+    objects[:] = plain_cells(cells.tolist())
+    return objects
+
+
+def _even_columns(columns: Sequence[NDArray[Any]], uneven: Uneven, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Columns of labels whose missing ends of rows are repetitions, cut, or unknown; holes are refused."""
+    missing = np.array([[is_empty(label) for label in column] for column in columns], np.bool_).T
+    is_end = np.logical_and.accumulate(missing[:, ::-1], axis=1)[:, ::-1]
+    problem = f"{' and '.join(names)} without a label above another, or without any"
+    refuse_rows(
+        (missing & ~is_end).any(axis=1) | is_end[:, 0], problem, "a label in the first column, and no hole below"
+    )
+    if uneven == "error":
+        return list(columns)
+    if uneven == "truncate":
+        return list(columns[: int((~is_end).sum(axis=1).min())])
+    even = [columns[0]]
+    for column, ends in zip(columns[1:], is_end.T[1:], strict=True):
+        even.append(np.where(ends, even[-1] if uneven == "pad" else UNKNOWN, column))
+    return even
+
+
+def name_columns(columns: Sequence[Sequence[Any]]) -> list[int]:
+    """Which columns of queries and perhaps a gallery name their rows; at least one other is left.
+
+    ``columns`` are the cells of each side, column by column. A last column whose values both sides share is one of
+    classes, even if each side has one row of every class.
+    """
+    named = [
+        column
+        for column, cells in enumerate(columns)
+        if all(map(are_names, cells)) and not (column == len(columns) - 1 and are_shared(cells))
+    ]
+    return named[:1] if len(named) == len(columns) > 1 else named[: len(columns) - 1]
+
+
+def are_shared(cells: Sequence[Collection[Any]]) -> bool:
+    """Whether a value of one side is also one of another."""
+    return len(set().union(*cells)) < sum(map(len, cells))
+
+
+def roles_of(level_names: Sequence[str], row_names: Sequence[str]) -> str:
+    """What columns are read as, in words.
+
+    >>> roles_of(["kind", "type"], ["file"])
+    'levels kind → type, names file'
+    """
+    return f"levels {' → '.join(level_names)}{', names ' if row_names else ''}{', '.join(row_names)}"
+
+
 def number_labels(
     sides: Mapping[str, LevelColumns],
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames, NDArray[np.int64]]:
@@ -100,14 +185,16 @@ def number_labels(
     splits = np.cumsum([len(side.cells[0]) for side in sides.values()])
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
-        cells = [_labels(name, side, column) for name, side in sides.items()]
         try:
-            label_numbers, labels = pd.factorize(np.concatenate(cells))
+            cells = [_labels(name, side, column) for name, side in sides.items()]
+            label_numbers, labels = _factorize(np.concatenate(cells))
         except TypeError as error:
             raise PathError(
                 f"{first.title(column)}: {error}", expected="text, numbers or other hashable labels"
             ) from None
-        _check_same_type(sides, column, [{isinstance(label, str) for label in set(part.tolist())} for part in cells])
+        _check_same_type(
+            sides, column, [{isinstance(label, str) for label in set(part.tolist()) - {UNKNOWN}} for part in cells]
+        )
         width = max(len(labels), 1)
         parents, pairs = pd.factorize(parents * width + label_numbers)
         is_unknown = (labels == UNKNOWN)[label_numbers]
@@ -119,6 +206,18 @@ def number_labels(
     for name, ids in paths.items():
         refuse_negative(ids, name)
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
+
+
+def _factorize(cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """A number for each label, and the labels; the spellings of a text that Unicode knows are one."""
+    import pandas as pd
+
+    numbers, labels = pd.factorize(cells)
+    if all(label.isascii() for label in labels if isinstance(label, str)):
+        return numbers, labels
+    spelled = [label_text(label) if isinstance(label, str) else label for label in labels.tolist()]
+    merged, distinct = pd.factorize(np.array(spelled, object))
+    return merged[numbers], distinct
 
 
 def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | None:
@@ -172,15 +271,10 @@ def _labels(name: str, side: LevelColumns, column: int) -> NDArray[Any]:
     import pandas as pd
 
     cells = side.cells[column]
-    texts = cells.dtype.kind in "OUST"
-    missing = pd.isna(cells) | (
-        np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
-    )
-    refuse_rows(
-        missing,
-        f"{name} without a label in {side.title(column)}",
-        "a label in every row, or ids with −1 for an unknown rest",
-    )
+    numbers, labels = pd.factorize(cells)
+    problem = f"{name} without a label in {side.title(column)}"
+    missing = np.array([*map(is_empty, labels.tolist()), True])[numbers]  # a number of −1 is the last
+    refuse_rows(missing, problem, "a label in every row, or ids with −1 for an unknown rest", choose=_EVEN)
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
         ids = cells.astype(np.float64)
         exact = 2.0 ** min(np.finfo(cells.dtype).nmant + 1, 53)  # beyond it the type rounds ids
@@ -190,7 +284,9 @@ def _labels(name: str, side: LevelColumns, column: int) -> NDArray[Any]:
         raise PathError(f"{problem} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
         refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {side.title(column)}", PATH_IDS)
-    if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells) for kind in (str, Number)):
+    if cells.dtype.kind == "O" and all(
+        any(isinstance(cell, kind) and cell != UNKNOWN for cell in cells) for kind in (str, Number)
+    ):
         problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
         raise PathError(f"{problem} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells.astype(object)
@@ -231,12 +327,13 @@ def refuse_rows(
     expected: str,
     kind: type[EmbeddingError | PathError] = PathError,
     numbers: NDArray[np.int64] | None = None,
+    choose: Choices | None = None,
 ) -> None:
     """Refuse marked rows; messages give their numbers, by default their positions."""
     rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
     if len(rows):
         problem = f"{problem} ({len(rows)} rows: {some_of(rows.tolist())})"
-        raise kind(problem, expected=expected, remedy="correct or remove these rows")
+        raise kind(problem, expected=expected, remedy="correct or remove these rows", choose=choose)
 
 
 def split_path(label: Any, separator: str | None) -> list[Any]:

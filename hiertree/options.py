@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from .errors import OptionError, nearest_name
 
+Uneven = Literal["error", "pad", "truncate", "unknown"]  # what paths are that end before others do
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

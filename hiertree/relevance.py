@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import device
 
 from .arrays import array_library, as_array, is_on_host
-from .errors import InputError, ShapeError
+from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number, check_shares
 from .tree.label_rows import Uneven
 from .tree.label_tree import LabelTree
@@ -116,9 +116,8 @@ def from_networkx(
     * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
       Semantic Image Retrieval*, WACV 2019, Eq. 2);
     * ``"unpadded_lca_height"``: the same in the tree before ``uneven="pad"`` repeated labels, in which height(c) counts
-      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. A graph with
-      leaves at several depths is taken as it is; of a LabelTree, a label whose only child has the same text counts as
-      repeated;
+      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. It takes a graph
+      with leaves at several depths;
     * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
       that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
@@ -134,7 +133,7 @@ def from_networkx(
         (Q, L+1) float64, rel[q, 0] = 0.
 
     Raises:
-        OptionError: an unknown measure.
+        OptionError: an unknown measure, or ``"unpadded_lca_height"`` of a LabelTree.
         HierarchyError: the graph is not a tree of one depth, or a leaf is unknown.
 
     >>> tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "lake", 2), ("human-made", "church", 3)])
@@ -147,29 +146,15 @@ def from_networkx(
     label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree, uneven=uneven)
     paths = label_tree.paths(query_leaves)
     if measure == "unpadded_lca_height":
-        if isinstance(tree, LabelTree):
-            depths = _unpadded_depths(tree)
-        else:
-            import networkx as nx
+        import networkx as nx
 
-            depths = np.array([len(nx.ancestors(tree, leaf)) for leaf in label_tree.leaves])
+        if isinstance(tree, LabelTree):  # which does not tell repeated labels from equal ones
+            raise OptionError("unpadded_lca_height of a LabelTree", expected="the networkx graph that it was made of")
+        depths = np.array([len(nx.ancestors(tree, leaf)) for leaf in label_tree.leaves])
         return _unpadded_heights(label_tree, depths, paths)
     if measure == "resnik":
         return _information_content(label_tree, paths)
     return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
-
-
-def _unpadded_depths(tree: LabelTree) -> NDArray[np.int64]:
-    """(n,) the depth of each leaf without its repetitions: the only children of nodes of the same label."""
-    paths = tree.paths(tree.leaves)
-    leaves_below = [np.bincount(column) for column in paths.T]
-    depths = np.full(len(paths), tree.num_levels)
-    for leaf, path in enumerate(paths.tolist()):
-        row, depth = tree.labels_of(path), tree.num_levels
-        while depth > 1 and row[depth - 1] == row[depth - 2] and leaves_below[depth - 2][path[depth - 2]] == 1:
-            depth -= 1
-        depths[leaf] = depth
-    return depths
 
 
 def _unpadded_heights(tree: LabelTree, depths: NDArray[np.int64], paths: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -98,7 +98,7 @@ class Loss(nn.Module):
     @property
     def learns_codes(self) -> bool:
         """Whether the loss trains binary codes, the signs of embeddings, ranked by Hamming distance."""
-        return any(part._compares_codes for part in self.with_parts())
+        return any(inner._compares_codes for inner in self.with_parts())
 
     def compare_rows(self, grades: Callable[..., NDArray[np.uint8]], highest: int) -> Self:
         """From now on take paths for rows of a data set, whose pairs are graded: a grade is the level of a pair.
@@ -119,23 +119,23 @@ class Loss(nn.Module):
         True
         """
         check_integer("highest", highest)
-        for part in self.with_parts():
-            if len(part.with_parts()) == 1 and not part._compares_pairs:
-                problem = f"{next(iter(part.weights), type(part).__name__)} of images whose pairs are graded"
+        for inner in self.with_parts():
+            if len(inner.with_parts()) == 1 and not inner._compares_pairs:
+                problem = f"{next(iter(inner.weights), type(inner).__name__)} of images whose pairs are graded"
                 raise OptionError(
                     problem, expected="a loss that compares pairs of images, such as TieAwareNDCG or SupAP"
                 )
-            part._grades = RowGrades(grades, highest)
+            inner._grades = RowGrades(grades, highest)
         return self
 
     def start_epoch(self, epoch: int) -> None:
         """Begin an epoch, counted from 0: some losses have options that change with epochs."""
-        for part in self.with_parts():
-            part._epoch = epoch
+        for inner in self.with_parts():
+            inner._epoch = epoch
 
     def with_parts(self) -> list[Loss]:
         """This loss and all losses inside it."""
-        return [part for part in self.modules() if isinstance(part, Loss)]
+        return [inner for inner in self.modules() if isinstance(inner, Loss)]
 
     def _check_parameters(self) -> None:
         """Refuse parameters from which no loss can be computed."""
@@ -144,8 +144,8 @@ class Loss(nn.Module):
         """What the loss is called with, and its parameters, checked once for all of its parts."""
         batch = checked_batch(embeddings, *others)
         if not isinstance(embeddings, CheckedEmbeddings):
-            for part in self.with_parts():
-                part._check_parameters()
+            for inner in self.with_parts():
+                inner._check_parameters()
         return batch
 
     def terms(

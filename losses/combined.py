@@ -42,6 +42,7 @@ class _Decomposable(Loss):
         super().__init__()
         check_number("lambda_", lambda_, least=0, most=1)
         self.rank, self.decomposability, self.lambda_ = rank, decomposability, float(lambda_)
+        decomposability.include_self = rank.include_self  # both leave out the queries without a candidate
         self.weights = {type(rank).__name__: 1 - self.lambda_, type(decomposability).__name__: self.lambda_}
 
     def terms(

@@ -142,7 +142,7 @@ class ProxyLoss(Loss):
             self._check_parameters()
         checked = checked_paths(paths, vectors)
         values = self._item_losses(vectors, checked)
-        is_query = has_candidate(valid, vectors, ref_embeddings) & checked.known
+        is_query = has_candidate(valid, embeddings, ref_embeddings, include_self=self.include_self) & checked.known
         return {type(self).__name__: self._mean(LossPerQuery(torch.where(is_query, values, 0), is_query))}
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
@@ -277,9 +277,9 @@ def _logits(cosines: Tensor, centers: int, eta: float, temperature: float | None
     if temperature is None:
         return cosines / eta, None
     by_class = cosines.view(len(cosines), -1, centers)
-    share = (by_class / temperature).softmax(dim=2)
-    mean = (share * by_class).sum(dim=2)
-    return mean / eta, share * (1 + (by_class - mean[:, :, None]) / temperature)
+    assignment = (by_class / temperature).softmax(dim=2)
+    mean = (assignment * by_class).sum(dim=2)
+    return mean / eta, assignment * (1 + (by_class - mean[:, :, None]) / temperature)
 
 
 def _chunks(num_vectors: int, proxies: Tensor, centers: int) -> Iterator[slice]:

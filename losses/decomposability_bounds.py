@@ -163,12 +163,12 @@ def _most_ahead_with_margins(
     yield _most_ahead(bad, negatives, bad.sum())
 
 
-def _most_ahead(weights: NDArray[np.int64], values: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+def _most_ahead(weights: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Largest total value of batches that weigh m − 1 or less together, for m = 1 … number."""
-    best = np.zeros(number, np.int64)
+    best = np.zeros(count, np.int64)
     for weight, value in zip(weights, values, strict=True):
-        if weight < number:
-            best[weight:] = np.maximum(best[weight:], best[: number - weight] + value)
+        if weight < count:
+            best[weight:] = np.maximum(best[weight:], best[: count - weight] + value)
     return best
 
 

@@ -196,8 +196,8 @@ def _of_scores(
 
 def _with_step(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options, those of H⁻ put together in one."""
-    step, others = split_options(options, SupStep, score_options)
-    return {**others, "step": SupStep(**step)}
+    step, score_keywords = split_options(options, SupStep, score_options)
+    return {**score_keywords, "step": SupStep(**step)}
 
 
 def score_options(*, valid: Any = None, reduction: Reduction = "mean") -> None:

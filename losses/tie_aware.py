@@ -73,14 +73,14 @@ def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
     The kernel is as wide as the bins, Δ, so that an item is divided between its two neighbors: one addition to each
     costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
     """
-    place = pairs.scores / -bins.width
-    lower_bin = place.detach().floor().clamp_(0, bins.num - 1)
-    share = pairs.valid.to(place.dtype)
-    above_share = (place - lower_bin) * share
+    position = pairs.scores / -bins.width
+    lower_bin = position.detach().floor().clamp_(0, bins.num - 1)
+    weight = pairs.valid.to(position.dtype)
+    above_share = (position - lower_bin) * weight
     cell = pairs.levels.long() * (bins.num + 1) + lower_bin.long()
-    counts = place.new_zeros(len(place), (pairs.num_levels + 1) * (bins.num + 1))
-    counts = counts.scatter_add(1, cell, share - above_share).scatter_add(1, cell + 1, above_share)
-    return counts.double().view(len(place), pairs.num_levels + 1, bins.num + 1)
+    counts = position.new_zeros(len(position), (pairs.num_levels + 1) * (bins.num + 1))
+    counts = counts.scatter_add(1, cell, weight - above_share).scatter_add(1, cell + 1, above_share)
+    return counts.double().view(len(position), pairs.num_levels + 1, bins.num + 1)
 
 
 def _check_distances(scores: Tensor, num_bits: int) -> None:

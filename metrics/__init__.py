@@ -33,10 +33,10 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
-from importlib.util import find_spec as _find_spec
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from hiertree.errors import require_package as _require_package
+from hiertree.errors import require_package
 from hiertree.evaluation_options import Compat, ProtocolName, Rules
 
 from . import statistics
@@ -46,16 +46,29 @@ from .evaluation.embeddings import evaluate
 from .evaluation.rankings import evaluate_ranking
 from .evaluation.scores import evaluate_scores, revisitop_levels
 from .functional import (
+    HierarchicalScores,
     PrecisionRecall,
     asi,
+    average_hierarchical_precision,
     average_precision,
+    average_precision_at_k,
+    average_precision_of_level,
+    first_error,
     h_ap,
+    hierarchical_distance_at_k,
+    hierarchical_precision_at_k,
     hierarchical_precision_recall,
+    hierarchical_scores,
+    hops,
     map_at_k,
     map_at_r,
+    micro_average_precision,
+    mistake_severity,
     ndcg,
     precision_at_k,
+    r_precision,
     recall_at_k,
+    reciprocal_rank,
     true_recall_at_k,
 )
 from .result import Evaluation
@@ -63,33 +76,46 @@ from .statistics import overall
 from .trec_reading import read_trec_qrels, read_trec_run
 from .trec_writing import write_trec_qrels, write_trec_run
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from .retrieval_metric import RetrievalMetric
 
 __all__ = [
     "Compat",
     "Convention",
     "Evaluation",
+    "HierarchicalScores",
     "PrecisionRecall",
     "ProtocolName",
     "RetrievalMetric",
     "Rules",
     "asi",
+    "average_hierarchical_precision",
     "average_precision",
+    "average_precision_at_k",
+    "average_precision_of_level",
     "evaluate",
     "evaluate_codes",
     "evaluate_ranking",
     "evaluate_scores",
+    "first_error",
     "h_ap",
+    "hierarchical_distance_at_k",
+    "hierarchical_precision_at_k",
     "hierarchical_precision_recall",
+    "hierarchical_scores",
+    "hops",
     "map_at_k",
     "map_at_r",
+    "micro_average_precision",
+    "mistake_severity",
     "ndcg",
     "overall",
     "precision_at_k",
+    "r_precision",
     "read_trec_qrels",
     "read_trec_run",
     "recall_at_k",
+    "reciprocal_rank",
     "revisitop_levels",
     "statistics",
     "true_recall_at_k",
@@ -98,7 +124,7 @@ __all__ = [
 ]
 
 
-if not all(map(_find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
+if not all(map(find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
     __all__.remove("RetrievalMetric")
 
 
@@ -106,7 +132,7 @@ def __getattr__(name: str) -> object:
     """Load the class for torchmetrics, and that library, on first access."""
     if name != "RetrievalMetric":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _require_package("torchmetrics", "torch", extra="interop")
+    require_package("torchmetrics", "torch", extra="interop")
     from . import retrieval_metric
 
     return retrieval_metric.RetrievalMetric

@@ -19,6 +19,7 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, unit_rows
 from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.evaluation_options import ArrayLike
 from hiertree.jit import Array, Ints
 from hiertree.options import check_choice, check_integer, check_number
 
@@ -29,7 +30,7 @@ _LARGEST_LENGTH = float(np.arctanh(LARGEST_NORM))
 _CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
-def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = None) -> Array:
+def pca_whitening(embeddings: ArrayLike, learned_on: ArrayLike, *, dimensions: int | None = None) -> Array:
     r"""Center, rotate to the principal directions of other vectors, scale each to unit variance, and to unit length.
 
     .. math:: x' = \Lambda^{-1/2} U^\top (x - \mu), \qquad x' / \lVert x' \rVert
@@ -54,15 +55,15 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     mean = learned.mean(axis=0, dtype=np.float64)
     variance, directions = np.linalg.eigh(np.cov(learned, rowvar=False, dtype=np.float64).reshape(2 * mean.shape))
     varying = int((variance > 1e-10 * variance[-1]).sum()) if variance[-1] > 0 else 0
-    number = dimensions or varying
-    if not 1 <= number <= varying:
-        raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, along which learned_on varies")
-    principal_columns = slice(-1, -number - 1, -1)
+    num_directions = dimensions or varying
+    if not 1 <= num_directions <= varying:
+        raise OptionError(f"dimensions={num_directions}", expected=f"1 to {varying}, along which learned_on varies")
+    principal_columns = slice(-1, -num_directions - 1, -1)
     rotation = directions[:, principal_columns] / np.sqrt(variance[principal_columns])
     return _unit((vectors - mean) @ rotation, "embeddings").astype(vectors.dtype)
 
 
-def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float = 3.0) -> Array:
+def alpha_query_expansion(query: ArrayLike, gallery: ArrayLike, *, k: int = 10, alpha: float = 3.0) -> Array:
     r"""Add to each query its k nearest items of the gallery, weighted by a power of their cosine.
 
     .. math:: q' = q + \sum_{i \le k} \max(q^\top x_i, 0)^\alpha \, x_i
@@ -90,7 +91,7 @@ def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float
     return _unit(queries + _weighted(items, neighbors, weights), "the expanded query")
 
 
-def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
+def database_augmentation(gallery: ArrayLike, *, k: int = 10) -> Array:
     r"""Replace each item of the gallery by a mean of itself and its nearest items, weighted by their rank.
 
     .. math:: x' = \sum_{r=0}^{k-1} \frac{k - r}{k} \, x_{(r)}
@@ -117,7 +118,9 @@ def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
     return _unit(_weighted(items, neighbors, weights), "the augmented item")
 
 
-def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3) -> Array:
+def k_reciprocal(
+    query: ArrayLike, gallery: ArrayLike | None = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3
+) -> Array:
     r"""Scores by shared reciprocal neighbors, blended with the distance: (Q, N), larger meaning nearer.
 
     Among all vectors, N(p, k) are p and its k nearest, and R(p, k) those of them that have p among theirs. R*(p, k₁)
@@ -167,15 +170,15 @@ def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, 
     items = encoded if gallery is None else encoded[len(queries) :]
     sums, by_column, scores = items.sum(axis=1), items.tocsc(), np.empty((len(queries), items.shape[0]), every.dtype)
     targets = queries if gallery is None else every[len(queries) :]
-    for place in range(len(queries)):
-        row_cells = slice(encoded.indptr[place], encoded.indptr[place + 1])
+    for row in range(len(queries)):
+        row_cells = slice(encoded.indptr[row], encoded.indptr[row + 1])
         values, columns = encoded.data[row_cells], encoded.indices[row_cells]
         common_entries = by_column[:, columns].tocoo()
         overlap = np.bincount(
             common_entries.row, np.minimum(common_entries.data, values[common_entries.col]), items.shape[0]
         )
-        distance = 2 - 2 * (targets @ queries[place])
-        scores[place] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
+        distance = 2 - 2 * (targets @ queries[row])
+        scores[row] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
     return scores
 
 
@@ -183,8 +186,8 @@ def _expanded(neighbors: Ints, k1: int) -> Iterator[Ints]:
     """R*(p, k₁) of each vector, sorted."""
     wide_sets, narrow_sets = (_reciprocal(neighbors[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
     for members in wide_sets:
-        member_sets = [narrow_sets[place] for place in members.tolist()]
-        similar_sets = [part for part in member_sets if 3 * np.isin(part, members).sum() >= 2 * len(part)]
+        member_sets = [narrow_sets[row] for row in members.tolist()]
+        similar_sets = [each for each in member_sets if 3 * np.isin(each, members).sum() >= 2 * len(each)]
         yield np.unique(np.concatenate([members, *similar_sets]))
 
 
@@ -218,9 +221,9 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
     step = max(_CELLS // len(items), 1)
     for start in range(0, len(query), step):
         block = query[start : start + step] @ items.T
-        part = np.argpartition(-block, k - 1, axis=1)[:, :k]
-        order = np.argsort(-np.take_along_axis(block, part, axis=1), axis=1, kind="stable")
-        neighbors[start : start + step] = np.take_along_axis(part, order, axis=1)
+        nearest = np.argpartition(-block, k - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(block, nearest, axis=1), axis=1, kind="stable")
+        neighbors[start : start + step] = np.take_along_axis(nearest, order, axis=1)
         cosines[start : start + step] = np.take_along_axis(block, neighbors[start : start + step], axis=1)
     return neighbors, cosines
 
@@ -228,13 +231,13 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
 def _weighted(items: Array, neighbors: Ints, weights: Array) -> Array:
     """(Q, d) weighted sums of the neighbors found."""
     total = np.zeros((len(neighbors), items.shape[1]), items.dtype)
-    for place in range(neighbors.shape[1]):
-        total += weights[:, place, None].astype(items.dtype) * items[neighbors[:, place]]
+    for rank in range(neighbors.shape[1]):
+        total += weights[:, rank, None].astype(items.dtype) * items[neighbors[:, rank]]
     return total
 
 
 def poincare_vectors(
-    embeddings: Any,
+    embeddings: ArrayLike,
     role: Literal["query", "item"],
     *,
     curvature: float = CURVATURE,

@@ -13,10 +13,10 @@ import numpy as np
 import hiertree
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError, UnknownMetricError, nearest_name, require_package
+from hiertree.evaluation_options import Labels
 from hiertree.options import check_integer, check_number, require
 
-from .conventions import Convention
-from .request import parse_metrics
+from .conventions import Convention, parse_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DRAWS_AT_ONCE = 1 << 21
+_LATEX = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "†": r"$^\dagger$",
+    "–": "--",
+    "—": "---",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +166,7 @@ class Evaluation:
             raise OptionError(problem, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
         has_class = self.query_paths[:, depth - 1] >= 0
-        titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
+        titles = self.level_names or [f"level {level}" for level in range(1, depth + 1)]
         keys = []
         for column, title in zip(range(depth), titles, strict=False):
             ids = self.query_paths[has_class, column]
@@ -170,7 +178,7 @@ class Evaluation:
         return table
 
     def confidence_interval(
-        self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+        self, *, clusters: Labels | None = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> pd.DataFrame:
         """Percentile bootstrap over clusters of queries: a row per metric, columns ``low``, ``high`` and ``clusters``.
 
@@ -201,20 +209,20 @@ class Evaluation:
         require(0 < confidence < 1, "confidence", float(confidence), "a number between 0 and 1")
         check_integer("resamples", resamples, least=1)
         check_integer("seed", seed, least=0)
-        numbers, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
+        cluster_ids, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
         has_value = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}
         patterns = {column.tobytes(): column for column in has_value.T if column.any()}
         for pattern in patterns.values():  # metrics defined for the same queries share draws
             columns = np.flatnonzero((has_value == pattern[:, None]).all(axis=0))
-            query_clusters = numbers[pattern]
-            number = len(np.unique(query_clusters))
+            query_clusters = cluster_ids[pattern]
+            num_clusters = len(np.unique(query_clusters))
             means = bootstrap_means(
                 self.values[np.ix_(pattern, columns)], query_clusters, resamples=resamples, seed=seed
             )
-            bounds = np.quantile(means, tails, axis=0) if number > 1 else np.full((2, len(columns)), np.nan)
+            bounds = np.quantile(means, tails, axis=0) if num_clusters > 1 else np.full((2, len(columns)), np.nan)
             for column, (low, high) in zip(columns, bounds.T, strict=True):
-                rows[self.names[column]] = (float(low), float(high), number)
+                rows[self.names[column]] = (float(low), float(high), num_clusters)
         index = [name for name in self.names if name in rows]
         table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
         return table
@@ -257,15 +265,36 @@ class Evaluation:
         ]
         return "\n".join([*rows, "", str(self.convention)])
 
+    def to_latex(self) -> str:
+        """A ``tabular`` of means, their 95 % intervals and skipped queries, for a paper with booktabs."""
+        return as_latex(*self._table())
+
+    def to_markdown(self) -> str:
+        """The same table in Markdown.
+
+        >>> from hiertree.metrics import evaluate
+        >>> print(evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1], metrics=["AP", "R@1"]).to_markdown())
+        | metric | mean | 95 % interval | skipped |
+        |---|---:|---:|---:|
+        | AP | 1.0000 | — | 1 |
+        | R@1 | 1.0000 | — | 1 |
+        """
+        return as_markdown(*self._table())
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        import pandas as pd
-
-        columns = {"mean": self._format_means(), f"without positives, of {len(self)}": self.skipped}
         cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
         card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
-        page = pd.DataFrame(columns, index=list(self.names)).to_html()
-        return f"{page}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+        return f"{as_html(*self._table())}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+
+    def _table(self) -> tuple[Sequence[str], list[list[str]]]:
+        """Heads and rows of cells."""
+        means, bounds, skipped, rows = self._format_means(), self.confidence_interval(), self.skipped, []
+        for name in self.names:
+            low, high = bounds.loc[name, ["low", "high"]] if name in bounds.index else (np.nan, np.nan)
+            interval = "—" if np.isnan(low) else f"{low:.4f} – {high:.4f}"
+            rows.append([name, means[name], interval, str(skipped[name] or "")])
+        return ("metric", "mean", "95 % interval", "skipped"), rows
 
     def _depth(self, level: int | str | None, num_levels: int) -> int:
         """The number of a level, 1 … L, from its number or name; the finest by default."""
@@ -314,19 +343,19 @@ def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     try:
         if labels.ndim == 2 and labels.dtype.kind == "O":  # numpy does not sort rows of objects
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
-        numbers: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
+        cluster_ids: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
     except TypeError as error:
         raise OptionError(f"clusters: {error}", expected="labels of one type, text or numbers") from None
-    return numbers.reshape(-1)
+    return cluster_ids.reshape(-1)
 
 
 def bootstrap_means(
     values: NDArray[np.float64], clusters: NDArray[np.int64], *, resamples: int, seed: int
 ) -> NDArray[np.float64]:
     """(resamples, M) means of values (n, M) without NaN, over clusters drawn with replacement, as many as there are."""
-    numbers = np.unique(clusters, return_inverse=True)[1]
-    sizes = np.bincount(numbers)
-    sums = np.stack([np.bincount(numbers, weights=column) for column in values.T], axis=1)
+    cluster_ids = np.unique(clusters, return_inverse=True)[1]
+    sizes = np.bincount(cluster_ids)
+    sums = np.stack([np.bincount(cluster_ids, weights=column) for column in values.T], axis=1)
     random = np.random.default_rng(seed)
     means = np.empty((resamples, values.shape[1]))
     step = max(_DRAWS_AT_ONCE // len(sizes), 1)
@@ -336,3 +365,33 @@ def bootstrap_means(
         times = np.stack([np.bincount(row, minlength=len(sizes)) for row in draws]).astype(np.float64)
         means[start:stop] = (times @ sums) / (times @ sizes)[:, None]
     return means
+
+
+def as_latex(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A ``tabular`` with rules of booktabs; signs of LaTeX stand for themselves, and ``**…**`` is bold."""
+    lines = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in (heads, *rows)]
+    columns = "l" + "r" * (len(heads) - 1)
+    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", end])
+
+
+def _latex(cell: str) -> str:
+    text = "".join(_LATEX.get(sign, sign) for sign in cell.strip("*"))
+    return rf"\textbf{{{text}}}" if cell.startswith("**") else text
+
+
+def as_markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in (heads, *rows)]
+    return "\n".join([lines[0], "|---" + "|---:" * (len(heads) - 1) + "|", *lines[1:]])
+
+
+def as_html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of HTML; ``**…**`` is bold."""
+    body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>{body}</table>"
+
+
+def _html(cell: str) -> str:
+    text = escape(cell.strip("*"))
+    return f"<td><b>{text}</b></td>" if cell.startswith("**") else f"<td>{text}</td>"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
@@ -21,8 +22,8 @@ from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Compat, Conventions, ProtocolName, Relevance, Rules, Ties
 
+from .conventions import improves_downward, parse_metrics
 from .evaluation.embeddings import evaluate
-from .request import parse_metrics
 from .result import Evaluation
 
 _NONE = -1
@@ -54,10 +55,8 @@ class RetrievalMetric(Metric):
     """
 
     is_differentiable = False
-    higher_is_better = True
     full_state_update = False
     plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
 
     embeddings: list[torch.Tensor]
     paths: list[torch.Tensor]
@@ -90,6 +89,19 @@ class RetrievalMetric(Metric):
         self._result: Evaluation | None = None
         for state in _STATES:
             self.add_state(state, default=[], dist_reduce_fx="cat")
+
+    def _is_higher_better(self) -> bool | None:
+        """Whether a larger value is better: not of HD@k and mistake-severity; None where the metrics differ."""
+        depth = self.paths[-1].shape[-1] if len(self.paths) else MAX_LEVELS
+        directions = {not improves_downward(name, num_levels=depth) for name in self.names or ("H-AP",)}
+        return directions.pop() if len(directions) == 1 else None
+
+    def _upper_bound(self) -> float | None:
+        """The largest value of metrics that have one for any tree."""
+        return 1.0 if self.higher_is_better else None
+
+    higher_is_better: Any = property(_is_higher_better)
+    plot_upper_bound: Any = property(_upper_bound)
 
     def update(
         self,
@@ -132,28 +144,28 @@ class RetrievalMetric(Metric):
                 expected="a tensor",
                 remedy="wrap them in torch.as_tensor",
             )
-        device, number = embeddings.device, len(embeddings)
+        device, num_items = embeddings.device, len(embeddings)
         labels = _labels(paths, device)
         in_gallery = torch.as_tensor(gallery, dtype=torch.bool, device=device).expand(
-            number if np.ndim(gallery) == 0 else -1
+            num_items if np.ndim(gallery) == 0 else -1
         )
-        if embeddings.ndim == 2 and number == 0 and labels.numel() == 0:
+        if embeddings.ndim == 2 and num_items == 0 and labels.numel() == 0:
             return  # as the last batch of a process may be
-        item_ids, item_groups = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
+        item_ids, item_groups = _integers(ids, "ids", embeddings), _integers(groups, "groups", embeddings)
         batch = embeddings.detach(), labels.detach(), in_gallery, item_ids, item_groups
-        if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
+        if embeddings.ndim != 2 or labels.ndim != 2 or any(len(values) != num_items for values in batch):
             problem = (
                 f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(in_gallery)} of gallery=, "
             )
             problem += f"{len(item_ids)} ids, {len(item_groups)} groups"
             raise ShapeError(problem, expected="(n, d), (n, L) and n")
-        for state, part in zip(_STATES, batch, strict=True):
+        for state, values in zip(_STATES, batch, strict=True):
             earlier_parts = getattr(self, state)
-            if part.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != part.shape[1]:
-                problem = f"{state} of width {part.shape[1]}"
+            if values.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != values.shape[1]:
+                problem = f"{state} of width {values.shape[1]}"
                 raise ShapeError(problem, expected=f"{earlier_parts[-1].shape[-1]}, as in earlier batches")
-        for state, part in zip(_STATES, batch, strict=True):
-            getattr(self, state).append(part)
+        for state, values in zip(_STATES, batch, strict=True):
+            getattr(self, state).append(values)
 
     def compute(self) -> torch.Tensor | dict[str, torch.Tensor]:
         """Means over the queries, float32 scalars; NaN, with a warning, where no query has a positive."""
@@ -187,10 +199,20 @@ class RetrievalMetric(Metric):
         """A figure and axes of one value of ``compute``, the current one unless given, or of several over time."""
         return self._plot(val, ax)
 
+    def _refuse_copies(self, embeddings: NDArray[Any], ids: NDArray[np.int64]) -> None:
+        """Refuse items that all processes hold, as after ``gather_for_metrics``: copies would be positives."""
+        num_processes = torch.distributed.get_world_size(self.process_group) if self._is_synced else 1
+        if num_processes > 1 and len(embeddings) % num_processes == 0 and (ids == _NONE).all():
+            first, *others = np.split(embeddings, num_processes)
+            if all(np.array_equal(first, other) for other in others):
+                remedy = "update before gather_for_metrics, or pass ids= or sync_on_compute=False"
+                raise OptionError("the same items in every process", expected="its own items in each", remedy=remedy)
+
     def _evaluated(self) -> Evaluation:
         if len(self.embeddings) == 0:
             raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
         embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(getattr(self, state))) for state in _STATES)
+        self._refuse_copies(embeddings, ids)
         keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NONE, -1 - np.arange(len(ids)), ids)])
         _, first, item_of_row = np.unique(keys, axis=1, return_index=True, return_inverse=True)
         has_other_path = (paths[first[item_of_row.reshape(-1)]] != paths).any(axis=1)
@@ -239,19 +261,19 @@ def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     return (labels[:, None] if labels.ndim == 1 else labels).to(torch.int64)
 
 
-def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
+def _integers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
     """(n,) int64, −1 where none are given."""
     if values is None:
         return torch.full((len(embeddings),), _NONE, device=embeddings.device)
     try:
-        numbers = torch.as_tensor(values, device=embeddings.device)
+        integers = torch.as_tensor(values, device=embeddings.device)
     except (TypeError, ValueError, RuntimeError) as error:
         remedy = "number the names of the whole data set once, as by pandas.factorize, and pass each item's number"
         problem = f"{name} of type {type(values).__name__} ({error})"
         raise PathError(problem, expected="integers ≥ 0", remedy=remedy) from None
-    if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
+    if integers.is_floating_point() or integers.dtype == torch.bool or bool((integers < 0).any()):
         raise PathError(f"negative or non-integer {name}", expected="integers ≥ 0")
-    return numbers.detach().reshape(-1).to(torch.int64)
+    return integers.detach().reshape(-1).to(torch.int64)
 
 
 def _gather(values: torch.Tensor, group: Any = None) -> list[torch.Tensor]:

@@ -13,7 +13,8 @@ Tests for Information Retrieval Evaluation*, CIKM 2007; Holm, *Scandinavian Jour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,16 +22,18 @@ import numpy as np
 
 from hiertree.arrays import check_same_rows, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.evaluation_options import ArrayLike, Labels
 from hiertree.options import check_choice, check_integer
 
-from .request import strip_brackets
-from .result import Evaluation, cluster_numbers
+from .conventions import improves_downward, strip_brackets
+from .result import Evaluation, as_html, as_latex, as_markdown, cluster_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoSeries
     from numpy.typing import NDArray
 
-__all__ = ["compare_systems", "holm", "paired_randomization_test"]
+__all__ = ["SystemComparison", "compare_systems", "holm", "paired_randomization_test"]
 
 Alternative = Literal["two-sided", "greater", "less"]
 _MOST_EXACT = 20  # differences, 2^20 sign patterns
@@ -40,11 +43,11 @@ _LARGE = 512  # an exponent of two
 
 
 def paired_randomization_test(
-    first: Any,
-    second: Any,
+    first: ArrayLike | IntoSeries,
+    second: ArrayLike | IntoSeries,
     *,
     alternative: Alternative = "two-sided",
-    clusters: Any = None,
+    clusters: Labels | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> float:
@@ -90,7 +93,7 @@ def paired_randomization_test(
     return num_extreme / len(sums) if exact else (1 + num_extreme) / (1 + len(sums))
 
 
-def holm(p_values: Any) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike | IntoSeries) -> NDArray[np.float64]:
     """Holm's correction of m p-values: the i-th smallest times m − i + 1, never below a smaller one's, at most 1.
 
     Args:
@@ -114,14 +117,67 @@ def holm(p_values: Any) -> NDArray[np.float64]:
     return adjusted
 
 
+@dataclass(frozen=True, eq=False)
+class SystemComparison:
+    """Systems side by side.
+
+    Attributes:
+        tests: one row per metric and pair, with columns ``metric``, ``first``, ``second``, ``queries`` (where both have
+            a value), ``difference`` (mean of the first less that of the second over them), ``p`` and ``p_holm``,
+            corrected over the pairs of that metric. A metric that no query has for a pair has no row.
+        means: one row per system, one column per metric.
+        num_levels: L.
+        significance: below it a ``p_holm`` marks a system that differs from the first one, by †.
+    """
+
+    tests: pd.DataFrame
+    means: pd.DataFrame
+    num_levels: int
+    significance: float = 0.05
+
+    def to_latex(self) -> str:
+        """A ``tabular`` of the means, the best in bold and † where a system differs from the first."""
+        return as_latex(*self._table())
+
+    def to_markdown(self) -> str:
+        """The same in Markdown."""
+        return as_markdown(*self._table())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return as_html(*self._table())
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    def _table(self) -> tuple[Sequence[str], list[list[str]]]:
+        """Heads and rows of cells."""
+        first, metrics = self.means.index[0], list(self.means.columns)
+        significant = self.tests[(self.tests["first"] == first) & (self.tests["p_holm"] < self.significance)]
+        marked = set(zip(significant["second"], significant["metric"], strict=True))
+        is_lower = [improves_downward(metric, num_levels=self.num_levels) for metric in metrics]
+        best = [
+            min(column) if lower else max(column)
+            for column, lower in zip(self.means.to_numpy().T, is_lower, strict=True)
+        ]
+        rows = []
+        for system, values in zip(self.means.index, self.means.to_numpy(), strict=True):
+            cells = []
+            for metric, value, best_value in zip(metrics, values, best, strict=True):
+                cell = f"{value:.4f}{'†' * ((system, metric) in marked)}"
+                cells.append(f"**{cell}**" if value == best_value else cell)
+            rows.append([str(system), *cells])
+        return ("system", *metrics), rows
+
+
 def compare_systems(
     systems: Mapping[str, Evaluation],
     *,
     metrics: str | Iterable[str] | None = None,
-    clusters: Any = None,
+    clusters: Labels | None = None,
     resamples: int = 10_000,
     seed: int = 0,
-) -> pd.DataFrame:
+) -> SystemComparison:
     """Compare every pair of systems on every metric by the paired randomization test.
 
     Args:
@@ -132,9 +188,7 @@ def compare_systems(
         seed: likewise.
 
     Returns:
-        One row per metric and pair, with columns ``metric``, ``first``, ``second``, ``queries`` (where both have a
-        value), ``difference`` (mean of the first less that of the second over them), ``p`` and ``p_holm``, corrected
-        over the pairs of that metric. A metric that no query has for a pair has no row.
+        The tests as a frame, and the means as a table for LaTeX, Markdown or a notebook.
 
     Raises:
         OptionError: fewer than two systems, other queries, other conventions (levels, ties, rules, or for H-AP the
@@ -144,7 +198,13 @@ def compare_systems(
     >>> levels = [[1, 0, 0]] * 6
     >>> good = evaluate_scores([[3, 2, 1]] * 6, levels, metrics=["AP"])
     >>> poor = evaluate_scores([[2, 3, 1]] * 6, levels, metrics=["AP"])
-    >>> compare_systems({"good": good, "poor": poor})
+    >>> comparison = compare_systems({"good": good, "poor": poor})
+    >>> print(comparison)
+    | system | AP |
+    |---|---:|
+    | good | **1.0000** |
+    | poor | 0.5000† |
+    >>> comparison.tests
       metric first second  queries  difference        p   p_holm
     0     AP  good   poor        6         0.5  0.03125  0.03125
     """
@@ -164,8 +224,9 @@ def compare_systems(
         corrected = holm([row[-1] for row in rows])
         tests += [(*row, adjusted) for row, adjusted in zip(rows, corrected.tolist(), strict=True)]
     columns = ["metric", "first", "second", "queries", "difference", "p", "p_holm"]
-    table: pd.DataFrame = pd.DataFrame(tests, columns=columns)
-    return table
+    means = pd.DataFrame({name: system.summary() for name, system in systems.items()}).reindex(names).T
+    num_levels = next(iter(systems.values())).convention.num_levels
+    return SystemComparison(pd.DataFrame(tests, columns=columns), means, num_levels)
 
 
 def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:

@@ -1,12 +1,12 @@
 """Runs and judgments as triples, (query, item, score) or (query, item, level), and TREC files of them.
 
-A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. A file whose name ends in ``.gz``
-is compressed by gzip.
+A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. Lines of three columns are MS
+MARCO's ``query item rank``, and BEIR's and MTEB's ``query item level``, perhaps below a line of heads. Files may be
+packed by gzip, bzip2, xz, zstd or zip, as their names say.
 """
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
 import re
@@ -24,7 +24,7 @@ from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
 from hiertree.evaluation_options import Choice
 from hiertree.io.reading import not_utf8, reading_file
-from hiertree.io.tables import LONGEST_LINE, is_missing
+from hiertree.io.tables import LONGEST_LINE, is_missing, open_unpacked
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Side(NamedTuple):
+class Form(NamedTuple):
     """A run or its judgments."""
 
     name: str  # of a file
@@ -44,7 +44,7 @@ class Side(NamedTuple):
     kind: type[InputError]  # for a value that is not a number
 
 
-RUN = Side(
+RUN = Form(
     "TREC run",
     ["query", "Q0", "item", "rank", "score", "tag"],
     value=4,
@@ -53,7 +53,7 @@ RUN = Side(
     field="score",
     kind=EmbeddingError,
 )
-QRELS = Side(
+QRELS = Form(
     "TREC qrels",
     ["query", "0", "item", "level"],
     value=3,
@@ -62,7 +62,8 @@ QRELS = Side(
     field="relevance",
     kind=PathError,
 )
-_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
+_SHORT = ("query", "item", "rank or level")  # as MS MARCO writes runs; BEIR and MTEB judgments, below a line of heads
+_QUERY_HEADS = ("query", "query-id", "query_id", "qid")
 _INTEGER = re.compile("[+-]?[0-9]+")
 
 
@@ -86,10 +87,10 @@ class Triples(NamedTuple):
         if not len(rows):
             return
         row = rows[0]
-        place = f"item {self.items[self.item[row]]!r} of query {self.queries[self.query[row]]!r}"
+        location = f"item {self.items[self.item[row]]!r} of query {self.queries[self.query[row]]!r}"
         if self.line is not None:
-            place, kind = f"{self.source}, line {self.line[row]}: {place}", TableError
-        raise kind(f"{fault.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
+            location, kind = f"{self.source}, line {self.line[row]}: {location}", TableError
+        raise kind(f"{fault.format(self.value[row])}: {location}", expected=expected, remedy=remedy)
 
     def pairs(self) -> pd.Index[int]:
         """(T,) one number for each query and item."""
@@ -142,30 +143,30 @@ def _check_names(triples: Triples) -> None:
             raise PathError(f"{triples.source}: {role} without a name", expected="text or a number for each")
 
 
-def rows_of_names(names: Any, argument: str, number: int) -> dict[Hashable, int]:
+def rows_of_names(names: Any, argument: str, num_names: int) -> dict[Hashable, int]:
     """The row of each name; refuses a wrong number of names, missing names and repeated names."""
     name_list = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
-    if len(name_list) != number:
-        raise ShapeError(f"{len(name_list)} {argument}", expected=f"{number}, one per path")
+    if len(name_list) != num_names:
+        raise ShapeError(f"{len(name_list)} {argument}", expected=f"{num_names}, one per path")
     rows: dict[Hashable, int] = {}
     for row, name in enumerate(name_list):
         if is_missing(name):
             raise PathError(f"{argument} without a name in row {row}", expected="text or a number for each")
-        if number_of(name, rows, argument) != row:
+        if index_of(name, rows, argument) != row:
             raise PathError(f"{argument}: {name!r} in rows {rows[name]} and {row}", expected="different names")
     return rows
 
 
-def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
+def index_of(name: Any, indices: dict[Hashable, int], role: str) -> int:
     """The number of a name, the next one for a new name."""
     try:
-        return numbers.setdefault(name, len(numbers))
+        return indices.setdefault(name, len(indices))
     except TypeError:
         raise PathError(f"the {role} {name!r:.80}", expected="a name: text or a number") from None
 
 
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
-    """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; ``.gz`` is decompressed.
+    """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; packed files are unpacked.
 
     The score ranks; the rank must be an integer and is not used, as in trec_eval. Items stay in the order of the file.
     As trec_eval does, lines that begin with ``#`` and text after the tag are passed over.
@@ -191,7 +192,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "error") -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
-    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in ``.gz`` is decompressed.
+    Lines that begin with ``#`` are passed over, as by trec_eval. Packed files are unpacked.
 
     Args:
         path: the file.
@@ -215,54 +216,63 @@ def read_trec_qrels(path: str | os.PathLike[str], *, negative_qrels: Choice = "e
     return _nested(checked_qrels(read_triples(Path(path), QRELS), negative=negative_qrels), int)
 
 
-def read_triples(path: Path, side: Side) -> Triples:
+def read_triples(path: Path, form: Form) -> Triples:
     """A TREC file as triples, not yet checked."""
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
-    for number, words in _lines(path, side.name):
-        if not words or words[0].startswith("#"):
+    is_short = False
+    for line_number, fields in _lines(path, form.name):
+        if not fields or fields[0].startswith("#"):
             continue
-        value.append(_value(f"{path}, line {number}", words, side))
-        query.append(queries.setdefault(words[0], len(queries)))
-        item.append(items.setdefault(words[2], len(items)))
-        line.append(number)
+        if not line and fields[0].lower() in _QUERY_HEADS and not _is_number(fields[-1]):
+            continue
+        is_short = len(fields) == len(_SHORT) and (is_short or not line)  # as the first line is
+        if len(fields) == len(_SHORT) and not is_short:
+            expected = f"{len(form.columns)} as before: {' '.join(form.columns)}"
+            raise TableError(f"{path}, line {line_number}: {len(fields)} columns", expected=expected)
+        value.append(_value(f"{path}, line {line_number}", fields, form))
+        query.append(queries.setdefault(fields[0], len(queries)))
+        item.append(items.setdefault(fields[1 if is_short else 2], len(items)))
+        line.append(line_number)
     columns = np.frombuffer(query, np.int64), np.frombuffer(item, np.int64), np.frombuffer(value, np.float64)
     return Triples([*queries], [*items], *columns, path.name, np.frombuffer(line, np.int64))
 
 
 def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
     """The words of each line of a file, plain or compressed; lines, which end in LF, CRLF or CR, count from 1."""
-    if path.suffix in _PACKED:
-        raise TableError(f"{path}: compressed", expected=f"a {name} in plain text or .gz", remedy="decompress it")
-    with (
-        reading_file(path, expected=f"a readable {name}"),
-        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
-    ):
-        numbers = count(1)
+    with reading_file(path, expected=f"a readable {name}"), open_unpacked(path) as file:
+        line_numbers = count(1)
         for text in iter(partial(file.readline, LONGEST_LINE + 1), b""):
             if len(text) > LONGEST_LINE:
-                problem = f"{path}, line {next(numbers)}: above {LONGEST_LINE >> 20} MiB"
+                problem = f"{path}, line {next(line_numbers)}: above {LONGEST_LINE >> 20} MiB"
                 raise TableError(problem, expected=f"a line of a {name}")
             for line in text.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
-                number = next(numbers)
-                words = (line.removeprefix(BOM_UTF8) if number == 1 else line).split()  # at ASCII's spaces alone
+                line_number = next(line_numbers)
+                fields = (line.removeprefix(BOM_UTF8) if line_number == 1 else line).split()  # at ASCII's spaces alone
                 try:
-                    yield number, [word.decode() for word in words]
+                    yield line_number, [word.decode() for word in fields]
                 except UnicodeDecodeError:
-                    raise not_utf8(path, line=number) from None
+                    raise not_utf8(path, line=line_number) from None
 
 
-def _value(place: str, words: list[str], side: Side) -> float:
-    width = len(side.columns)
-    expected = f"{width}: {' '.join(side.columns)}"
-    if len(words) < width or (len(words) > width and not side.trailing):
-        raise TableError(f"{place}: {len(words)} columns", expected=expected)
-    word, column = words[side.value], side.columns[side.value]
-    if side is RUN:
-        spaced = not _INTEGER.fullmatch(words[3]) or (len(words) > width and _is_number(words[5]))
+def _value(location: str, fields: list[str], form: Form) -> float:
+    width = len(form.columns)
+    expected = f"{width}: {' '.join(form.columns)}"
+    if len(fields) == len(_SHORT) and form is RUN:
+        if not _INTEGER.fullmatch(fields[2]) or int(fields[2]) < 1:
+            expected += ", or 3: query item rank"
+            raise TableError(f"{location}: 3 columns, {fields[2]!r} the last", expected=expected)
+        return -float(fields[2])
+    if len(fields) == len(_SHORT):
+        fields = [fields[0], "0", *fields[1:]]
+    if len(fields) < width or (len(fields) > width and not form.trailing):
+        raise TableError(f"{location}: {len(fields)} columns", expected=expected)
+    word, column = fields[form.value], form.columns[form.value]
+    if form is RUN:
+        spaced = not _INTEGER.fullmatch(fields[3]) or (len(fields) > width and _is_number(fields[5]))
         if spaced:  # a name with a space moves the score
-            problem = f"{place}: {len(words)} columns, of which {words[3]!r} is the rank and {words[5]!r} the tag"
+            problem = f"{location}: {len(fields)} columns, of which {fields[3]!r} is the rank and {fields[5]!r} the tag"
             raise TableError(problem, expected=expected, remedy="write names without spaces, or a CSV table")
     try:
         value = plain_float(word)
@@ -270,8 +280,8 @@ def _value(place: str, words: list[str], side: Side) -> float:
         if not (is_whole and int(word) != value) and (math.isfinite(value) or word.strip("+-").isalpha()):
             return value
     except ValueError:
-        raise TableError(f"{place}: {column} {word!r}", expected="a number") from None
-    raise TableError(f"{place}: {column} {word!r}", expected="a number that float64 represents exactly")
+        raise TableError(f"{location}: {column} {word!r}", expected="a number") from None
+    raise TableError(f"{location}: {column} {word!r}", expected="a number that float64 represents exactly")
 
 
 def _is_number(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from hiertree import levels
 from hiertree.arrays import as_float64, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.evaluation_options import ArrayLike, Labels
 from hiertree.io.files import open_replacing, replacing
 from hiertree.options import is_integer
 
-from .runs import as_qrels, as_run, is_records
+from .runs import Judgments, Run, as_qrels, as_run, is_records
 from .trec_reading import Triples, checked_run, rows_of_names
 
 _LEVELS_AT_ONCE = 1 << 26
@@ -27,9 +28,9 @@ _LEVELS_AT_ONCE = 1 << 26
 
 def write_trec_run(
     path: str | os.PathLike[str],
-    run: Any,
+    run: Run,
     *,
-    scores: Any = None,
+    scores: ArrayLike | None = None,
     self_retrieval: bool = False,
     tag: str = "hiertree",
 ) -> None:
@@ -66,19 +67,19 @@ def write_trec_run(
     order = np.lexsort([-triples.value, triples.query])
     starts = np.searchsorted(triples.query[order], triples.query[order])
     with _open(path) as file:
-        for place, row in enumerate(order):
+        for line, row in enumerate(order):
             query, item = triples.queries[triples.query[row]], triples.items[triples.item[row]]
-            file.write(f"{query} Q0 {item} {place - starts[place] + 1} {float(triples.value[row])!r} {tag}\n")
+            file.write(f"{query} Q0 {item} {line - starts[line] + 1} {float(triples.value[row])!r} {tag}\n")
 
 
 def write_trec_qrels(
     path: str | os.PathLike[str],
-    qrels: Any = None,
+    qrels: Judgments | None = None,
     *,
-    query_paths: Any = None,
-    gallery_paths: Any = None,
-    query_names: Any = None,
-    gallery_names: Any = None,
+    query_paths: Labels | None = None,
+    gallery_paths: Labels | None = None,
+    query_names: Iterable[Hashable] | None = None,
+    gallery_names: Iterable[Hashable] | None = None,
     grades: Sequence[int] | None = None,
 ) -> None:
     """Write TREC qrels, lines ``query 0 item grade``, for trec_eval, ranx or ir_measures; the file appears whole.
@@ -119,8 +120,8 @@ def write_trec_qrels(
     item_names: Sequence[object]
     rows: Iterable[tuple[int, int, int]]
     if qrels is None:
-        sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
-        paths, _ = shared_paths(sides)
+        labels = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
+        paths, _ = shared_paths(labels)
         queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
         names = _names(query_names, len(queries), "query_names")
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
@@ -135,8 +136,8 @@ def write_trec_qrels(
             file.write(f"{names[query]} 0 {item_names[item]} {grade}\n")
 
 
-def _names(names: Any, number: int, argument: str) -> Sequence[object]:
-    return range(number) if names is None else [*rows_of_names(names, argument, number)]
+def _names(names: Any, num_names: int, argument: str) -> Sequence[object]:
+    return range(num_names) if names is None else [*rows_of_names(names, argument, num_names)]
 
 
 def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
@@ -169,8 +170,8 @@ def _open(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
 def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triples:
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         raise ShapeError(f"a run of shape {indices.shape}, {indices.dtype}", expected="(Q, K) gallery indices")
-    places = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
-    values = places if scores is None else as_float64(to_numpy(scores), name="scores")
+    ranks = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
+    values = ranks if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
         raise ShapeError(f"scores of shape {values.shape}", expected=f"one per index, {indices.shape}")
     is_listed = indices >= 0

@@ -82,10 +82,9 @@ def run_demo(
     console.print(_draw_tree(tree), _describe_report(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with threadpool_limits(1):  # networks this small gain nothing from a second thread
-        way = (f"-seed{seed}" if seed else "") + (
-            "-quick" if quick else ""
-        )  # so that runs with other settings are kept
-        runs = [train(recipe, folder / "runs" / f"{recipe.name}{way}", fresh=fresh) for recipe in recipes]
+        # so that runs with other settings are kept
+        suffix = (f"-seed{seed}" if seed else "") + ("-quick" if quick else "")
+        runs = [train(recipe, folder / "runs" / f"{recipe.name}{suffix}", fresh=fresh) for recipe in recipes]
     console.rule(f"[bold]3  {_TITLE}", align="left")
     rows = side_by_side([run.metrics for run in runs], level_names=images.tree.level_names)
     _print_metrics(rows, [recipe.loss.name for recipe in recipes])
@@ -130,7 +129,7 @@ def _draw_tree(root: TreeNode) -> Tree:
 
 def _describe_report(report: dict[str, Any]) -> str:
     """The counts of the labels' report in one paragraph."""
-    dropped = ", ".join(f"{number} for “{reason}”" for reason, number in report["dropped"].items())
+    dropped = ", ".join(f"{count} for “{reason}”" for reason, count in report["dropped"].items())
     left_out = f" ({dropped} left out)" if dropped else ""
     return (
         f"{report['kept']} of {report['landmarks']} landmarks{left_out} carry {report['distinct_labels']} different "

@@ -48,24 +48,24 @@ def unknown_names(names: Iterable[object], choices: Iterable[str], kind: str = "
     >>> unknown_names(["Happier"], ["HAPPIER", "ROADMAP"], "name")
     "unknown name 'Happier', did you mean 'HAPPIER'?"
     """
-    choices, parts = list(choices), []
+    choices, complaints = list(choices), []
     for name in map(str, names):
         suggestion = nearest_name(name, choices, cutoff=0.5)
         hint = f"did you mean {suggestion!r}?" if suggestion else f"there are {', '.join(choices)}"
-        parts.append(f"unknown {kind} {name!r}, {hint}")
-    return "; ".join(parts)
+        complaints.append(f"unknown {kind} {name!r}, {hint}")
+    return "; ".join(complaints)
 
 
 def complaint(error: Any) -> str:
     """One of pydantic's errors in words: the place, what is wrong, what was given."""
-    place = ".".join(map(str, error["loc"]))
+    key = ".".join(map(str, error["loc"]))
     note = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
     problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{note}"
     if error["type"] == "literal_error":
         choices = re.findall("'([^']+)'", error["ctx"]["expected"])
         suggestion = nearest_name(error["input"], choices)
         problem += f"; did you mean {suggestion!r}?" if suggestion else ""
-    return f"{place}: {problem}" if place else problem
+    return f"{key}: {problem}" if key else problem
 
 
 def first_complaint(error: ValidationError) -> str:
@@ -77,5 +77,5 @@ def first_complaint(error: ValidationError) -> str:
 def _kinds_of(annotation: Any) -> Iterator[Any]:
     """A type and the types it consists of."""
     yield annotation
-    for part in get_args(annotation):
-        yield from _kinds_of(part)
+    for argument in get_args(annotation):
+        yield from _kinds_of(argument)

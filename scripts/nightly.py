@@ -12,6 +12,7 @@ GROUPS = {
     "architecture": ("tests/package/test_architecture_page.py",),
     "damages": ("tests/pipelines/cli/test_damaged_files.py",),
     "extras": ("scripts/try_extras.py", "--shared", "base", "download", "plots", "search", "arrow", "labels"),
+    "growth": ("benchmarks/growth_table.py",),
     "figures": ("tests/package/test_losses_page.py",),
     "labels": ("tests/pipelines/labels",),
     "lowest": ("scripts/try_lowest.py",),
@@ -30,7 +31,7 @@ GROUPS = {
 def command(group: str) -> list[str]:
     """The command line of a group."""
     arguments = GROUPS[group]
-    pytest = [] if arguments[0].startswith("scripts/") else ["-m", "pytest", "-n0", "-m", "nightly"]
+    pytest = [] if not arguments[0].startswith("tests/") else ["-m", "pytest", "-n0", "-m", "nightly"]
     return [sys.executable, *pytest, *arguments]
 
 

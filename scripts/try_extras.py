@@ -26,10 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_MEGABYTES = {"base": 500}
 
 _EVALUATE = "import numpy as np; from hiertree.metrics import evaluate; x = np.eye(9)[:, :4] + 1"
-_TOWER = (
-    '--set model.backbone=transformers:dinov2 --set model.backbone_options={"hidden_size":8,"num_hidden_layers":1,'
-    '"num_attention_heads":2} --set model.mean=[0.5,0.5,0.5] --set model.std=[0.5,0.5,0.5]'
-)
 _FEW = "--set data.families=4 --set data.kinds=3 --set data.instances=4 --set data.images=6 --set sampler.batch_size=64"
 _BUILD = "labels build landmarks.csv --out labels"
 
@@ -68,7 +64,6 @@ NEEDS = {
     "clip": "labels",
     "export": "train",
     "sentences": "labels",
-    "transformers": "train",
 }
 # What works with each extra.
 USED = {
@@ -89,7 +84,7 @@ USED = {
         "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
         _command("evaluate e.npz --per-query q.parquet"),
     ),
-    "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
+    "clip": ("from hiertree.pipelines.networks.clip import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
     "export": (_command("export run --onnx --out exported"),),
     "plots": (
@@ -109,7 +104,6 @@ USED = {
         "import hiertree as ht; ht.load_model('run')",
         "import torch; from hiertree.losses import SupHAP; SupHAP()(torch.eye(4), torch.tensor([0, 0, 1, 1]))",
     ),
-    "transformers": (_command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW} {_TOWER}"),),
 }
 # What ends with one line without each extra.
 REFUSED = {
@@ -122,7 +116,7 @@ REFUSED = {
     "interop": ("from hiertree.metrics import RetrievalMetric",),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
-    "export": (_command("export run --onnx --out exported"),),
+    "export": ("__import__('os').makedirs('run', exist_ok=True); " + _command("export run --onnx --out exported"),),
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
     "train": (
@@ -133,7 +127,6 @@ REFUSED = {
         "import hiertree.losses",
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, device='cpu')",
     ),
-    "transformers": (_command(f"train synthetic-happier --out run {_FEW} {_TOWER}"),),
 }
 
 

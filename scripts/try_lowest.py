@@ -1,4 +1,4 @@
-"""Use the core, and test trees and metrics, with the lowest versions of its packages that pyproject.toml allows.
+"""Use the core and Parquet, and test tables, trees and metrics, with the lowest versions that pyproject.toml allows.
 
 uv finds them (``--resolution lowest-direct``) for the Python that runs this; they go into a venv of their own, and what
 runs stands outside of the checkout.
@@ -18,6 +18,7 @@ from try_extras import USED
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("hypothesis", "packaging", "pytest", "pytest-xdist", "tomli")
 TESTS = (
+    "tests/hiertree/io/test_tables.py",
     "tests/hiertree/tree/test_label_tree.py",
     "tests/metrics/test_request.py",
     "tests/metrics/test_conventions.py",
@@ -33,14 +34,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "lowest.txt"
         find = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
-        find += ["--resolution", "lowest-direct", "--python", sys.executable, "-o", str(constraints), "pyproject.toml"]
+        find += ["--resolution", "lowest-direct", "--python", sys.executable, "-o", str(constraints)]
+        find += ["--extra", "arrow", "pyproject.toml"]
         subprocess.run(find, cwd=ROOT, check=True)
         print(constraints.read_text(encoding="utf-8"), flush=True)
         venv.create(Path(folder) / "venv", with_pip=False)
         python = Path(folder) / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
         install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "-c", str(constraints)]
-        subprocess.run([*install, str(ROOT), *TOOLS], check=True)
-        for program in USED["base"]:
+        subprocess.run([*install, f"{ROOT}[arrow]", *TOOLS], check=True)
+        for program in (*USED["base"], *USED["arrow"]):
             subprocess.run([python, "-c", program], cwd=folder, check=True)
         # Old packages warn of newer Pythons and of each other: only the tests' own verdict counts here.
         tests = [python, "-m", "pytest", "-q", "-n0", "-W", "ignore", "-p", "no:cacheprovider", "-c"]

@@ -1,10 +1,8 @@
 # %% [markdown]
 # # Labels from landmark ids
 #
-# You have a table of landmarks and know what each is an *instance of* (a church, a lake …). This notebook makes a
-# hierarchy of it, landmark → supercategory → natural or human-made, as H-GLDv2 has it. It needs no network.
-#
-# Everything is written into an empty folder:
+# From a table of landmarks and what each is an *instance of* (a church, a lake …) to a hierarchy, landmark → supercategory
+# → natural or human-made, as H-GLDv2 has it. It needs no network. Everything is written into an empty folder:
 
 # %%
 import os
@@ -21,8 +19,8 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## The table
 #
-# One row per landmark: an id, the page of its category on Wikimedia Commons, and the types, several separated by `|`. Where
-# the types are not known, `hiertree labels scrape` asks Wikimedia for them. hiertree comes with 293 landmarks:
+# One row per landmark: an id, its category on Wikimedia Commons, and the types, several separated by `|`. Where these are not
+# known, `hiertree labels scrape` asks Wikimedia. hiertree comes with 293 landmarks:
 
 # %%
 landmarks = pd.read_csv(LANDMARKS)
@@ -39,7 +37,7 @@ built = build({"landmarks": LANDMARKS, "cluster": {"clusters": 40, "seed": 0}}, 
 {key: built.report[key] for key in ("landmarks", "kept", "dropped", "distinct_labels", "clusters", "kinds")}
 
 # %% [markdown]
-# Some landmarks have no type, some have two that contradict each other. They are left out, and the reason is kept:
+# Landmarks without a type, with several, or of a type that is no landmark are left out, and the reason is kept:
 
 # %%
 pd.read_csv("labels/exported/dropped.csv")[["landmark_id", "instance_of", "reason"]]

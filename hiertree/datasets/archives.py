@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import HiertreeError, ImageError, OptionError, TableError, some_of
-from ..io.array_files import reading_arrays
 from ..io.files import AnyPath, replacing
 from ..io.progress import track
-from ..io.reading import reading_file
+from ..io.reading import reading_arrays, reading_file
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .readers.images import IMAGE_SUFFIXES, NamedImages, decode
@@ -236,13 +235,8 @@ class LabeledArchives:
                     numbered[archives.labels(sample, levels)] = None
         rows = [*numbered, *(self.labels(sample, levels) for sample in self.samples)]
         row_names = [*map("/".join, numbered), *map(self.images.name, range(len(self.images)))]
-        labeling = label_paths(
-            [list(column) for column in zip(*rows, strict=True)],
-            level_names=levels,
-            leaf="path",
-            where=row_names.__getitem__,
-            earlier_rows=len(numbered),
-        )
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        labeling = label_paths(columns, levels, row_names.__getitem__, len(numbered), leaf="path")
         name = self.images.root.name
         return ImageDataset(name=name, split=split or "all", images=self.images, **labeling._asdict())
 

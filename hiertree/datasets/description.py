@@ -6,7 +6,7 @@ A loader passes images and labels to :meth:`Benchmark.dataset`, which compares t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from .readers.images import FileImages, inside
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-    from typing_extensions import Required, Unpack
+    from typing_extensions import Unpack
 
     from ..tree.label_rows import LeafKey, Row, Where
     from .readers.images import ImageSource
@@ -38,11 +38,8 @@ LOOKED_FOR = 64  # images of a split that a loader looks for
 class SplitOptions(TypedDict, total=False):
     """Options of :meth:`Benchmark.dataset`, which explains them, that its callers pass on."""
 
-    verify: Required[str]
-    level_names: Sequence[str] | None
     leaf: LeafKey
     ancestors: Mapping[Any, Row] | None
-    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +104,7 @@ class Benchmark:
         options: of the loader, that stand for this benchmark.
         trees: files of levels above its classes, by the name that ``above=`` of :func:`hiertree.datasets.load` takes.
         other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
+        verification: whether sizes of splits are compared with these, as ``verify=`` of its loader asks.
     """
 
     name: str
@@ -124,12 +122,14 @@ class Benchmark:
     options: Mapping[str, Any] = field(default_factory=dict)
     trees: Mapping[str, str] = field(default_factory=dict)
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
+    verification: Verify = "published"
 
-    def check_options(self, split: str, verify: str) -> None:
-        """Refuse an unknown split or value of ``verify``."""
+    def checked(self, split: str, verify: Verify) -> Benchmark:
+        """The benchmark with what a loader was asked for; an unknown split or value of ``verify`` is refused."""
         if split not in self.splits:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
         check_choice("verify", verify, Verify)
+        return replace(self, verification=verify)
 
     def files(self, root: AnyPath, *names: str | tuple[str, ...]) -> tuple[Path, ...]:
         """The benchmark's folder, which is ``root`` or ``root / folder``, and the named files or folders in it.
@@ -179,42 +179,36 @@ class Benchmark:
         split: str,
         labels: Sequence[Any],
         images: ImageSource,
-        *,
-        where: Where,
+        where: Where = str,
         earlier_rows: int = 0,
-        verify: str,
+        *,
+        compare_sizes: bool = True,
         level_names: Sequence[str] | None = None,
-        leaf: LeafKey = "label",
-        ancestors: Mapping[Any, Row] | None = None,
         fields: Mapping[str, Any] = MappingProxyType({}),
+        **options: Unpack[SplitOptions],
     ) -> ImageDataset:
-        """The data set of a split whose sizes were compared with the published ones.
+        """The data set of a split, whose sizes are compared with the published ones unless they were before.
 
-        ``labels`` are columns, which :func:`label_paths` takes with ``where``, ``earlier_rows``, ``leaf`` and
-        ``ancestors``; the levels are the benchmark's unless ``level_names`` says otherwise. ``fields`` are others
-        of the data set; with ``queries`` and ``gallery``, the images are those of "test", from which the splits "query"
-        and "gallery" are selected with the same tree.
+        ``labels`` are columns, which :func:`label_paths` takes with ``where``, ``earlier_rows`` and ``options``; the
+        levels are the benchmark's unless ``level_names`` says otherwise. ``fields`` are others of the data set; with
+        ``queries`` and ``gallery``, the images are those of "test", from which the splits "query" and "gallery" are
+        selected with the same tree.
 
         Raises:
             TableError: the sizes differ, and ``verify`` is "published".
         """
-        tree, paths = label_paths(
-            labels,
-            level_names=level_names or self.levels,
-            where=where,
-            leaf=leaf,
-            earlier_rows=earlier_rows,
-            ancestors=ancestors,
-        )
+        tree, paths = label_paths(labels, level_names or self.levels, where, earlier_rows, **options)
         rows = {"query": fields.get("queries"), "gallery": fields.get("gallery")}.get(split)
         full_split = split if rows is None else "test"
-        self.verify(full_split, len(images), len(np.unique(paths[:, -1])), verify)
         dataset = ImageDataset(
             name=self.name, split=full_split, protocol=self.protocol, images=images, tree=tree, paths=paths, **fields
         )
+        if compare_sizes:
+            self.verify(full_split, len(images), len(np.unique(paths[:, -1])))
         if rows is None:
             return dataset
-        self.verify(split, len(rows), len(np.unique(dataset.paths[rows, -1])), verify)
+        if compare_sizes:
+            self.verify(split, len(rows), len(np.unique(paths[rows, -1])))
         return dataset.select(rows, split=split)
 
     def listed_dataset(
@@ -224,15 +218,21 @@ class Benchmark:
         labels: Sequence[Any],
         folder: Path,
         names: Sequence[str] | pd.Series[str],
+        *,
+        level_names: Sequence[str] | None = None,
+        fields: Mapping[str, Any] = MappingProxyType({}),
         **options: Unpack[SplitOptions],
     ) -> ImageDataset:
         """As :meth:`dataset`, of image files below a folder: ``labels`` and ``names`` are columns of all the rows."""
         images = self.image_files(folder, names[rows.earlier_rows :], lambda row: rows.where(rows.earlier_rows + row))
-        return self.dataset(split, labels, images, where=rows.where, earlier_rows=rows.earlier_rows, **options)
+        return self.dataset(
+            split, labels, images, rows.where, rows.earlier_rows, level_names=level_names, fields=fields, **options
+        )
 
-    def verify(self, split: str, images: int, classes: int, verify: str) -> None:
+    def verify(self, split: str, images: int, classes: int) -> None:
         """Compare the sizes of a split with the published ones; a TableError says how they differ."""
-        differences = self.splits[split].differences(images, classes) if verify == "published" else []
+        is_wanted = self.verification == "published"
+        differences = self.splits[split].differences(images, classes) if is_wanted else []
         if differences and self.lists_of(split, images, classes) is None:
             raise TableError(
                 f"{self.title}, {split}: {' and '.join(differences)}",

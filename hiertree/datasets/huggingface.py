@@ -191,17 +191,9 @@ def from_huggingface(
     def row_name(row: int) -> str:
         return row_names[row] if row < len(row_names) else f"row {row - len(row_names)}"
 
-    tree, paths = label_paths(
-        columns,
-        level_names=list(levels),
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=row_name,
-        earlier_rows=len(class_rows),
-    )
+    labeling = label_paths(columns, list(levels), row_name, len(class_rows), leaf=leaf, uneven=uneven, gaps=gaps)
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
-    return ImageDataset(name=name, split=split, tree=tree, paths=paths, images=HuggingFaceImages(rows, image))
+    return ImageDataset(name=name, split=split, images=HuggingFaceImages(rows, image), **labeling._asdict())
 
 
 def _split_and_earlier_ones(rows: Any, split: str | None) -> tuple[list[Any], Any]:
@@ -230,12 +222,11 @@ def _check_rows(rows: Any, image: str, levels: Sequence[str]) -> None:
         raise OptionError(problem, expected=f"columns among {', '.join(rows.column_names)}")
     for name in levels:
         if not isinstance(rows.features[name], huggingface.ClassLabel | huggingface.Value):
-            problem, remedy = f"levels: column {name!r} holds {rows.features[name]}", None
-            if isinstance(rows.features[name], huggingface.Sequence | list):
-                remedy = (
-                    f"make a column of each of its labels: rows.map(lambda row: {{'level_1': row[{name!r}][0], …}})"
-                )
-            raise OptionError(problem, expected="one label in every row", remedy=remedy)
+            problem, remedy = (
+                f"levels: column {name!r} holds {rows.features[name]}",
+                "make a column of each of its labels",
+            )
+            raise OptionError(problem, expected="one label in every row", remedy=f"{remedy}, as by rows.map")
     if not isinstance(rows.features[image], huggingface.Image):
         names = [repr(name) for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
         remedy = f"pass image={names[0]}" if names else f"cast it: rows.cast_column({image!r}, datasets.Image())"

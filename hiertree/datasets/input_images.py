@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import OptionError, UnevenDepthError, require_package
 from ..io.files import AnyPath
 from ..io.reading import reading_file
-from ..io.tables import line_names, read_table, read_table_parts
+from ..io.tables import are_names, line_names, read_table, read_table_parts
 from ..level_columns import ADDED
 from ..tree.label_tree import LabelTree
 from .archives import CLASS, LabeledArchives, named_archives
@@ -20,7 +20,7 @@ from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, ope
 from .image_dataset import ImageDataset
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
 from .splits import rows_of_split, split_to_measure
-from .user_images import folder_of_split, folders_in, load_folder, load_table, require_files
+from .user_images import folder_of_split, folders_in, image_column, load_folder, load_table, require_files
 
 IMAGE, SPLIT = ADDED
 
@@ -34,13 +34,18 @@ class InputImages(NamedTuple):
 
 
 def load_input_images(
-    source: AnyPath, split: str | None = None, *, levels: Sequence[str] = (), image: str = IMAGE, labeled: bool = True
+    source: AnyPath,
+    split: str | None = None,
+    *,
+    levels: Sequence[str] = (),
+    image: str | None = None,
+    labeled: bool = True,
 ) -> InputImages:
     """Read the images of a place, with their labels if there are any.
 
     ==================================  ==========================================================================
     a folder                            the folders on the way to each image, where all lie at one depth
-    a CSV or Parquet table of files     all columns but ``image`` and ``split``
+    a table of files                    all columns but that of files, others that name rows, and ``split``
     ``.tar`` files of WebDataset        the ``cls`` members, or the fields of ``json`` members that ``levels`` name
     ``hf-hub:OWNER/NAME``, or a folder  its one column of class labels, or those that ``levels`` name
     or file with images of ``datasets``
@@ -54,7 +59,7 @@ def load_input_images(
             split of a data set. None takes all images; those of ``test``, or else ``val``, where there are also some of
             ``train``.
         levels: names of the labels, coarse → fine, that must be there.
-        image: the column of files or images.
+        image: the column of files or images; unless given, as for :func:`load_table`.
         labeled: whether labels are looked for.
 
     Raises:
@@ -78,7 +83,7 @@ def load_input_images(
 class _Request(NamedTuple):
     split: str | None
     levels: tuple[str, ...]
-    image: str
+    image: str | None
     labeled: bool
 
 
@@ -109,26 +114,25 @@ def _read_folder(root: Path, request: _Request) -> InputImages:
 
 
 def _read_table(file: Path, request: _Request) -> InputImages:
-    rows = next(read_table_parts(file, required=[request.image, *request.levels]))
-    levels = request.levels or tuple(name for name in rows.columns if name not in (request.image, *ADDED))
+    rows = next(read_table_parts(file, required=[*filter(None, [request.image]), *request.levels]))
+    image = request.image or image_column(rows, file)
+    labels = [name for name in rows.columns if name not in (image, *ADDED)]
+    levels = request.levels or tuple(
+        name for name in labels if name == labels[-1] or not are_names(rows[name].tolist())
+    )
     split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
         images = load_table(
-            file,
-            request.split,
-            root=file.parent,
-            image=request.image,
-            levels=levels,
-            split_column=split_column,
-            leaf="path",
+            file, request.split, root=file.parent, image=image, levels=levels, split_column=split_column, leaf="path"
         )
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
-        return _report_labeled(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
-    required = [request.image] if split_column is None else [request.image, split_column]
+        origin = f"from the table's columns, files from {image}{'' if request.levels or repeats.empty else note}"
+        return _report_labeled(images, origin)
+    required = [image] if split_column is None else [image, split_column]
     table = read_table(file, required=required, needs_rows=True)
     table = table.iloc[rows_of_split(table, request.split, split_column, file)[0]]
-    names = list(inside(table[request.image].tolist(), file.parent, line_names(table, file)))
+    names = list(inside(table[image].tolist(), file.parent, line_names(table, file)))
     require_files(file.parent, names)
     reason = "no column of them" if request.labeled else ""
     return _report_unlabeled(FileImages(file.parent, names), file.stem, request, reason)
@@ -175,7 +179,7 @@ def _read_huggingface(source: str, request: _Request) -> InputImages:
     rows = split_of(source, data, request.split)
     features = rows.features.items()
     pictures = [name for name, kind in features if isinstance(kind, huggingface.Image)]
-    image = pictures[0] if len(pictures) == 1 else request.image
+    image = pictures[0] if len(pictures) == 1 else request.image or IMAGE
     classes = tuple(name for name, kind in features if isinstance(kind, huggingface.ClassLabel))
     if request.labeled and (request.levels or classes):
         if not request.levels and len(classes) > 1:

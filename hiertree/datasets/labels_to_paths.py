@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ShapeError
+from ..io.tables import is_empty
+from ..level_columns import split_columns
 from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, is_empty, trimmed
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, plain_label, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -27,28 +28,30 @@ class Labeled(NamedTuple):
 
 def label_paths(
     columns: Sequence[Any],
-    *,
     level_names: Sequence[str] | None,
     where: Where,
+    earlier_rows: int = 0,
+    *,
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
-    earlier_rows: int = 0,
     ancestors: Mapping[Any, Row] | None = None,
+    separator: str | None = None,
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
     ``columns`` are L sequences of n labels, coarse → fine; with ``ancestors``, the labels above each leaf, the leaves
     alone. ``where`` names image i in messages. With a policy ``uneven``, a path ends where the rest of a row has no
-    label; ``leaf`` and ``gaps`` are as in :meth:`LabelTree.from_paths`. The first ``earlier_rows`` labels are those of
-    other splits: they are numbered, too, where they are complete, but have no paths in the result.
+    label; ``leaf``, ``gaps`` and ``separator`` are as in :meth:`LabelTree.from_paths`. The first ``earlier_rows``
+    labels are those of other splits: they are numbered, too, where they are complete, but have no paths in the result.
 
     >>> tree, paths = label_paths(
-    ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
+    ...     [["cat", "dog", "cat"], [7, 4, 7]], ["kind", "pet"], lambda row: f"line {row + 2}")
     >>> tree.leaves, paths.tolist()
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
     check_choice("gaps", gaps, Gaps)
+    columns, level_names = split_columns(columns, level_names, separator)
     group, first_images, rows = _distinct_rows(columns)
     group, is_needed = group[earlier_rows:], np.zeros(len(rows), dtype=np.bool_)
     is_needed[group] = True
@@ -59,7 +62,7 @@ def label_paths(
         group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
     if ancestors is not None:
         rows = [(*ancestors[leaf_id], leaf_id) for (leaf_id,) in rows]
-    rows = [tuple(map(composed, row)) for row in rows]
+    rows = [tuple(map(plain_label, row)) for row in rows]
     if gaps != "error":
         rows = list(filled_gaps(rows, gaps))
     if uneven != "error":
@@ -74,15 +77,6 @@ def label_paths(
         where=lambda row: where(int(first_images[row])),
     )
     return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group])
-
-
-def composed(label: Hashable) -> Hashable:
-    r"""A label in Unicode's composed form: macOS decomposes the names of folders, so that one class would have two ids.
-
-    >>> len(composed("e\u0301te\u0301")), composed(7)
-    (3, 7)
-    """
-    return unicodedata.normalize("NFC", label) if isinstance(label, str) else label
 
 
 def _check_finest(rows: Sequence[Row], level_names: Sequence[str] | None) -> None:

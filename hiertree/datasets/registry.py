@@ -18,13 +18,13 @@ from ..io.files import AnyPath
 from ..io.progress import track
 from ..io.tables import read_table
 from ..level_columns import UNKNOWN
+from ..tree.label_rows import plain_label
 from ..tree.label_tree import LabelTree
 from . import benchmarks
 from .archives import load_archives
 from .description import BENCHMARKS, Benchmark, Verify
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
-from .labels_to_paths import composed
 from .readers.images import FileImages, damaged, map_sources, missing_files
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
@@ -61,15 +61,13 @@ def card_of(name: str) -> Benchmark:
     """The benchmark of that name; an OptionError names a similar one."""
     if not any(name == card_name for card_name in CARDS):
         suggestion = nearest_name(name, CARDS)
-        raise OptionError(
-            f"name={name!r}",
-            expected=f"one of {', '.join(map(repr, CARDS))}, 'synthetic', 'folder', or load_table for your own table",
-            remedy=f"did you mean {suggestion!r}?" if suggestion else None,
-        )
+        expected = f"one of {', '.join(map(repr, CARDS))}, 'synthetic', 'folder', or load_table for your own table"
+        remedy = f"did you mean {suggestion!r}?" if suggestion else None
+        raise OptionError(f"name={name!r}", expected=expected, remedy=remedy)
     return CARDS[name]
 
 
-def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
+def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: Verify) -> ImageDataset:
     """Read one split of a benchmark."""
     return _function_of(card)(root, split, verify=verify, **card.options)
 
@@ -92,7 +90,7 @@ def place_above(dataset: ImageDataset, above: Any) -> ImageDataset:
     labels_above = {str(row[-1]): row[:-1] for row in rows}
     labels_above |= {str(leaf): row[:-1] for leaf, row in zip(tree.leaves, rows, strict=True)}
     classes = [leaf[-1] if isinstance(leaf, tuple) else leaf for leaf in dataset.tree.leaves]
-    keys = [str(composed(label)) for label in classes]
+    keys = [str(plain_label(label)) for label in classes]
     missing = [label for label, key in zip(classes, keys, strict=True) if key not in labels_above]
     if missing or len(set(keys)) < len(keys):
         problem = f"{len(missing)} of {len(keys)} classes of {dataset.name} are not in it, {some_of(missing, 3)}"
@@ -176,7 +174,7 @@ def check(
     card = card_of(name)
     splits_to_check = tuple(splits) or tuple(card.splits)
     for split in splits_to_check:
-        card.check_options(split, verify)
+        card.checked(split, verify)
     reports = []
     for split in splits_to_check:
         try:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import flush, temporary_folder, write_text
-from ..io.locks import locked_folder
+from ..io.files import flush, locked_folder, temporary_folder, write_text
 from ..io.progress import show_progress
 from ..io.provenance import file_digest
 from ..io.reading import read_text, reading_file
@@ -124,18 +123,14 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
     while (problem := _ask(url, partial)) is not None:
         idle, previous_size = 0 if _size(partial) > previous_size else idle + 1, _size(partial)
         if idle >= ATTEMPTS:
-            raise MissingResourceError(
-                f"{url} ({problem})",
-                expected="the file",
-                remedy="try again later, since the bytes so far are kept, or pass another address with --mirror",
-            )
+            remedy = "try again later, since the bytes so far are kept, or pass another address with --mirror"
+            raise MissingResourceError(f"{url} ({problem})", expected="the file", remedy=remedy)
         sleep(2.0 ** max(idle - 1, 0))
     digest = md5(partial)
     if digest != checksum:
         partial.unlink()
-        raise MissingResourceError(
-            f"{url} has MD5 {digest}", expected=f"the published {checksum}", remedy="download it from elsewhere"
-        )
+        expected, remedy = f"the published {checksum}", "download it from elsewhere"
+        raise MissingResourceError(f"{url} has MD5 {digest}", expected=expected, remedy=remedy)
     flush(partial)
     partial.replace(target)
 

@@ -172,7 +172,7 @@ def render(figures: Figures, *, size: int, generator: np.random.Generator) -> ND
     pixels = np.empty((count, size, size, 3), np.uint8)
     for start in range(0, count, IMAGES_AT_ONCE):
         block = slice(start, start + IMAGES_AT_ONCE)
-        colors = _paint(Figures(*(trait[block] for trait in figures)), size)
+        colors = _paint(Figures._make(trait[block] for trait in figures), size)
         colors += NOISE * generator.standard_normal(colors.shape, dtype=np.float32)
         pixels[block] = np.rint(255 * np.clip(colors, 0, 1)).astype(np.uint8)
     return pixels

@@ -6,22 +6,27 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import ImageError, OptionError, OtherLayoutError, UnevenDepthError, some_of
+from ..errors import ImageError, OptionError, OtherLayoutError, TableError, UnevenDepthError, some_of
 from ..io.files import AnyPath
 from ..io.reading import naming_file
 from ..io.tables import line_names, read_table
+from ..level_columns import ADDED
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths, plain_label, suggest_separator
 from .image_dataset import ImageDataset
-from .labels_to_paths import Labeled, composed, label_paths
-from .readers.images import FileImages, image_files, inside, missing_files
+from .labels_to_paths import Labeled, label_paths
+from .readers.images import IMAGE_SUFFIXES, FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+IMAGE = ADDED[0]
 OnBadImage = Literal["error", "skip"]
 _log = logging.getLogger(__name__)
 
@@ -84,14 +89,8 @@ def load_folder(
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
     row_names = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
-    labeling = label_paths(
-        list(zip(*earlier_rows, *label_rows, strict=True)),
-        level_names=levels,
-        leaf="path",
-        uneven=uneven,
-        where=row_names.__getitem__,
-        earlier_rows=len(earlier_rows),
-    )
+    columns = list(zip(*earlier_rows, *label_rows, strict=True))
+    labeling = label_paths(columns, levels, row_names.__getitem__, len(earlier_rows), leaf="path", uneven=uneven)
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
 
@@ -134,11 +133,11 @@ def _rows_of_folders(
 
     Without a policy ``uneven``, images of several depths are refused, and earlier folders of another depth left out.
     """
-    rows: list[Row] = [tuple(map(composed, name.split("/")[:-1])) for name in names]
+    rows: list[Row] = [tuple(map(plain_label, name.split("/")[:-1])) for name in names]
     if () in rows:
         problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
         raise UnevenDepthError(problem, expected="images in folders named after their labels")
-    earlier_rows: list[Row] = [tuple(map(composed, path.split("/"))) for path in earlier_folders if path]
+    earlier_rows: list[Row] = [tuple(map(plain_label, path.split("/"))) for path in earlier_folders if path]
     if uneven == "error":
         depths = [len(row) for row in rows]
         shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
@@ -169,7 +168,7 @@ def load_table(
     split: str | None = None,
     *,
     root: AnyPath,
-    image: str,
+    image: str | None = None,
     levels: Sequence[str],
     split_column: str | None = None,
     holdout: float | None = None,
@@ -178,6 +177,7 @@ def load_table(
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
+    separator: str | None = None,
     on_bad_image: OnBadImage = "error",
 ) -> ImageDataset:
     """Read the images that a table lists, with their labels. A file that is listed more than once is logged.
@@ -186,7 +186,8 @@ def load_table(
         path: a CSV or Parquet file with one row per image.
         split: takes the rows with this text in ``split_column``. None takes all rows.
         root: the folder of the images. Their files are relative to it and cannot lie outside.
-        image: the column of files.
+        image: the column of files; unless given ``image``, or the first whose values are all different and look like
+            files or ids.
         levels: the columns of labels, coarse → fine.
         split_column: the column of splits; ``split`` needs it, or ``holdout``.
         holdout: without such a column, the share of classes that ``"test"`` holds, as in :func:`load_folder`.
@@ -196,6 +197,7 @@ def load_table(
             several parents (like character01 of every alphabet).
         uneven: what to do with rows whose last cells are empty, as in :meth:`hiertree.LabelTree.from_paths`.
         gaps: what to do with an empty cell above another, as there.
+        separator: what divides the last column of labels into levels, as there.
         on_bad_image: with ``"error"`` a missing file is an error now, and a damaged one when it is decoded. With
             ``"skip"`` every image is decoded once now; bad ones are left out, counted in a log line, and named in
             ``left_out``.
@@ -214,13 +216,17 @@ def load_table(
     check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_level_columns(levels)
     file, folder = Path(path), Path(root)
-    columns = [image, *levels, *([] if split_column is None else [split_column])]
-    table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
+    required = [*([] if image is None else [image]), *levels, *([] if split_column is None else [split_column])]
+    table = read_table(file, required=required, needs_rows=True)
+    image = image or image_column(table, file)
+    table = table[list(dict.fromkeys([image, *required]))]
+    if separator is None:
+        suggest_separator(table[levels[-1]].unique(), f"{file.name}, {levels[-1]}")
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:
         classes: list[Row] = [
-            tuple(map(composed, row)) for row in zip(*(table[level] for level in levels), strict=True)
+            tuple(map(plain_label, row)) for row in zip(*(table[level] for level in levels), strict=True)
         ]
         drawn_rows = held_out_rows(classes, split, fraction=holdout, by=holdout_by, seed=seed)
         rows, earlier_rows = (np.array(drawn, dtype=np.int64) for drawn in drawn_rows)
@@ -232,17 +238,24 @@ def load_table(
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
     if count := len(names) - len(set(names)):
         _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
-    labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
-    labeling = label_paths(
-        labels,
-        level_names=levels,
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=line_names(joint_table, file),
-        earlier_rows=len(earlier_rows),
-    )
+    labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
+    policies: Any = {"leaf": leaf, "uneven": uneven, "gaps": gaps, "separator": separator}
+    labeling = label_paths(labels, levels, where, len(earlier_rows), **policies)
     return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
+
+
+def image_column(table: pd.DataFrame, file: Path) -> str:
+    """The column ``image``, or else the first whose cells are all different and end as image files do."""
+    for name in [IMAGE] if IMAGE in table else table.columns:
+        cells = table[name].tolist()
+        if name == IMAGE or (len(set(cells)) == len(cells) and all(map(_is_image_file, cells))):
+            return str(name)
+    problem = f"{file}: no column of image files among {', '.join(table.columns)}"
+    raise TableError(problem, expected=f"a column {IMAGE}, or one of different files that end in {IMAGE_SUFFIXES[0]} …")
+
+
+def _is_image_file(cell: str) -> bool:
+    return cell.lower().endswith(IMAGE_SUFFIXES)
 
 
 def require_files(folder: Path, names: Sequence[str], remedy: str | None = None) -> None:

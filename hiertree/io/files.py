@@ -1,9 +1,12 @@
-"""Files that appear whole.
+"""Files that appear whole, and locks for what a single process may write at a time.
 
 A writer fills a file or folder of the same name in a private folder beside its target,
 ``.model.json.hiertree-XXXXXXXX/model.json``, closes it, flushes it to disk and renames it. While its process lives the
 private folder is locked; the next writer of the same target removes those that can be locked. Where folders cannot be
 locked (Windows, some network disks), nothing is removed.
+
+A lock is a file, in a folder that gains files or beside a store or log, which filelock holds. It ends with its process,
+however that ends: children that are forked, such as loader workers, let go of it at once.
 """
 
 from __future__ import annotations
@@ -17,17 +20,23 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import OutputError
-from . import locks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
+MARK = ".hiertree-"  # in the names of all files and folders that exist only while something is written
+_LOCK = f"{MARK}lock"
+_FOR_EVERY_USER = 0o666  # a lock file that a killed process left hinders no other user
+_LONGEST_WAIT = 1e9  # seconds: filelock takes no infinite time
 _LONGEST_NAME = 200  # bytes that leave room for the rest of a temporary folder's name
 _DESCRIPTORS = ("/proc/", "/dev/fd/")
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -157,7 +166,7 @@ def is_unused(path: AnyPath) -> bool:
 
 def is_remnant(path: Path) -> bool:
     """Whether a file or folder exists only while something is written, or because that was killed."""
-    return path.name.startswith(".") and locks.MARK in path.name
+    return path.name.startswith(".") and MARK in path.name
 
 
 def _swap(temporary: Path, target: Path, aside: Path) -> None:
@@ -193,6 +202,17 @@ def write_json(path: AnyPath, value: Any) -> None:
         file.write("\n")
 
 
+def write_tensors(path: AnyPath, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors by name as safetensors, whose library would let their owner alone read them."""
+    from safetensors.torch import save_file
+
+    file = Path(path)
+    file.touch()
+    mode = file.stat().st_mode
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+    file.chmod(mode)
+
+
 @contextmanager
 def _naming(target: Path) -> Iterator[None]:
     """Make errors name the target instead of the temporary file, or of no file as when the disk is full."""
@@ -200,7 +220,7 @@ def _naming(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         unnamed = error.filename is None and error.errno in _OF_THE_DISK
-        if not unnamed and locks.MARK not in str(error.filename):
+        if not unnamed and MARK not in str(error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from error
 
@@ -222,7 +242,7 @@ def prefix_of(target: Path) -> str:
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
-    return f".{name}{locks.MARK}"
+    return f".{name}{MARK}"
 
 
 def _remove_abandoned(target: Path) -> None:
@@ -244,3 +264,78 @@ def _remove_abandoned(target: Path) -> None:
 def _aside(private: Path, target: Path) -> Path:
     """The place of the earlier folder while a new one is renamed."""
     return private / ("earlier" if target.name != "earlier" else "before")
+
+
+@contextmanager
+def locked_folder(folder: str | os.PathLike[str], *, seconds: float = 0.0) -> Iterator[None]:
+    """A block in which no other process writes in a folder, which is made; one that stays empty is removed again.
+
+    Args:
+        folder: the folder.
+        seconds: how long to wait for another process.
+
+    Raises:
+        OutputError: another process has it, or a link or a file of another user stands where its lock belongs.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked_folder(folder):
+    ...     with locked_folder(folder):
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.OutputError: ... is in use by another process: expected ...; wait until it ends, or name another
+    """
+    target = Path(folder)
+    is_new = not target.exists()
+    if not is_new and not target.is_dir():
+        raise OutputError(f"{target} is a file", expected="a folder", remedy="name another")
+    try:
+        with _locked(target, target / _LOCK, seconds):
+            yield
+    finally:
+        if is_new:
+            with suppress(OSError):
+                target.rmdir()
+
+
+def remove_abandoned_lock(folder: str | os.PathLike[str]) -> None:
+    """Remove the lock file that a killed process left in a folder, if there is one and the folder can be written."""
+    if Path(folder, _LOCK).exists():
+        with suppress(OutputError, OSError), locked_folder(folder):
+            pass
+
+
+@contextmanager
+def locked_file(path: str | os.PathLike[str], *, seconds: float = 0.0) -> Iterator[None]:
+    """As :func:`locked_folder`, for a file."""
+    target = Path(path)
+    with _locked(target, target.with_name(f".{target.name}{_LOCK}"), seconds):
+        yield
+
+
+@contextmanager
+def _locked(target: Path, file: Path, seconds: float) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file, timeout=min(seconds, _LONGEST_WAIT), mode=_FOR_EVERY_USER, thread_local=False)
+    try:
+        while not lock.is_locked:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # another process has just removed the folder that it made
+                lock.acquire(poll_interval=0.02)
+    except Timeout:
+        remedy = "wait until it ends, or name another"
+        problem = f"{target} is in use by another process"
+        raise OutputError(problem, expected="a path that no other process writes", remedy=remedy) from None
+    except OSError as error:
+        if error.errno != errno.ELOOP and not (isinstance(error, PermissionError) and file.exists()):
+            raise
+        kind = "a link" if file.is_symlink() else "another user's"
+        remedy = "remove it if no process uses it"
+        raise OutputError(f"{target}: its lock {file} is {kind}", expected="a lock file", remedy=remedy) from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no open file, nor a sticky folder another user's
+            file.unlink()  # while it is locked: one that waits for it sees that it is gone
+        lock.release()

@@ -22,16 +22,23 @@ from datetime import datetime, timezone
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import hiertree
 
-from ..errors import HiertreeError, OutputError, hide_credentials
+from ..errors import CheckpointError, HiertreeError, OutputError, hide_credentials
 from .files import AnyPath, before_replacing, end_of_links, is_stream, is_unused, write_json
 from .reading import read_json_object
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
+_FINGERPRINT = "fingerprint.json"
+_BYTES_AT_ONCE = 1 << 26
 _RECORDED_PACKAGES = (
     "numpy",
     "torch",
@@ -56,6 +63,38 @@ def file_digest(path: AnyPath, digest: Any) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return str(digest.hexdigest())
+
+
+def digest(values: Iterable[str | NDArray[Any]]) -> str:
+    """SHA-256 of texts and arrays, in hexadecimal."""
+    hasher = hashlib.sha256()
+    for value in values:
+        if isinstance(value, str):
+            hasher.update(value.encode("utf-8", "surrogateescape"))
+            continue
+        hasher.update(f"{value.dtype} {value.shape} ".encode())
+        table = np.atleast_1d(value)
+        rows = max(_BYTES_AT_ONCE // max(table[:1].nbytes, 1), 1)
+        for start in range(0, len(table), rows):
+            hasher.update(np.ascontiguousarray(table[start : start + rows]).data)
+    return hasher.hexdigest()
+
+
+def claim_unfinished(folder: AnyPath, fingerprint: Mapping[str, str]) -> None:
+    """Keep in a folder of unfinished work what it is computed from, by name.
+
+    A CheckpointError names what differs from an earlier call's.
+    """
+    file = Path(folder) / _FINGERPRINT
+    if not file.exists():
+        write_json(file, dict(fingerprint))
+        return
+    expected, remedy = "what the parts belong to", "name another folder"
+    stored_digests = read_json_object(file, expected=expected, remedy=remedy, kind=CheckpointError)
+    differences = [name for name, value in fingerprint.items() if stored_digests.get(name) != value]
+    if differences:
+        message = f"{folder} holds parts of work with other {', '.join(differences)}"
+        raise CheckpointError(message, expected="the same inputs and options", remedy=remedy)
 
 
 def manifest(

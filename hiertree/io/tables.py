@@ -15,14 +15,15 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from io import TextIOWrapper
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader, RawIOBase, TextIOWrapper
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 import numpy as np
+from typing_extensions import override
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
 from .files import AnyPath, open_replacing
@@ -51,15 +52,6 @@ _INVISIBLE = re.compile("(?:^|(?<=\\s))[\u00ad\u200b-\u200f\u2060\ufeff]+|[\u00a
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")  # an index that pandas or R wrote
 _NAME = re.compile(r"\S*[0-9]\S*|.*[^\s/]\.[A-Za-z]\w{1,4}")
 _SEPARATOR_LINE = re.compile('"?sep=(.)"?[\r\n]*')  # the first, in what Excel reads
-_MAGIC = {  # the first bytes of files that are no text
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ": ".xz",
-    b"\x28\xb5\x2f\xfd": ".zst",
-    b"PK\3\4": ".zip",
-    b"PAR1": ".parquet",
-    b"\xd0\xcf\x11\xe0": ".xls",
-}
 
 
 def read_table(path: AnyPath, *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
@@ -84,7 +76,7 @@ def read_table_parts(
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
-    suffix = _form_of(file)
+    suffix = file.suffix.lower()
     if suffix in PARQUET_SUFFIXES:
         parts: Iterable[pd.DataFrame] = [_read_parquet(file)]
     else:
@@ -103,16 +95,6 @@ def table_suffix(path: AnyPath) -> str:
     """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     return next((suffix for suffix in reversed(suffixes) if suffix not in _OPENERS), "")
-
-
-def _form_of(file: Path) -> str:
-    """The suffix that a file's name should have: its own where that is known, or else by its first bytes."""
-    suffix = file.suffix.lower()
-    if suffix in (*PARQUET_SUFFIXES, *SHEET_SUFFIXES, *_OPENERS):
-        return suffix
-    with reading_file(file, expected="a readable file"), file.open("rb") as binary:
-        beginning = binary.read(8)
-    return next((form for magic, form in _MAGIC.items() if beginning.startswith(magic)), suffix)
 
 
 def write_table(path: AnyPath, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -240,7 +222,24 @@ def _open_zstandard(path: Path, _: str) -> Any:
     require_package("pyarrow", extra="arrow")
     import pyarrow as pa
 
-    return pa.CompressedInputStream(path.open("rb"), "zstd")
+    return BufferedReader(_Unpacked(pa.CompressedInputStream(path.open("rb"), "zstd")))
+
+
+class _Unpacked(RawIOBase):
+    """A stream of pyarrow, which reads no lines itself."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; the number of bytes read."""
+        block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 _OPENERS: Mapping[str, Callable[..., Any]] = {
@@ -277,7 +276,7 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     with reading_file(path, expected="a spreadsheet that pandas reads"):
-        sheet = pd.read_excel(path, dtype=str, na_filter=False).astype(str)
+        sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
     return sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
 
@@ -391,10 +390,11 @@ def frame_columns(
     requested_names = column_names if names is None else [str(name) for name in names]
     check_columns(frame_name, column_names, requested_names)
     columns = dict(zip(column_names, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
-    return {name: _plain(columns[name].to_list()) for name in requested_names}
+    return {name: plain_cells(columns[name].to_list()) for name in requested_names}
 
 
-def _plain(cells: list[Any]) -> list[Any]:
+def plain_cells(cells: list[Any]) -> list[Any]:
+    """Cells of a frame; None for a missing one, and integers for floats that are all whole numbers."""
     values = [None if is_missing(cell) else cell for cell in cells]
     is_integral = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in values)
     return [None if cell is None else int(cell) for cell in values] if is_integral else values
@@ -418,7 +418,7 @@ def label_text(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub("", normalize("NFC", text))
 
 
-def are_names(cells: Collection[object]) -> bool:
+def are_names(cells: Sequence[object]) -> bool:
     """Whether cells name the rows of a table: two or more, all different, and each looks like a file or an id.
 
     An id has a digit and no white space.
@@ -426,7 +426,9 @@ def are_names(cells: Collection[object]) -> bool:
     >>> are_names(["a.jpg", "b.jpg"]), are_names(["Q42", "Q5"]), are_names(["lake", "peak"])
     (True, True, False)
     """
-    return 1 < len(cells) == len(set(cells)) and all(map(_NAME.fullmatch, map(str, cells)))
+    sample = cells[:1000]  # usually enough to see that labels repeat
+    is_different = 1 < len(sample) == len(set(sample)) and len(cells) == len(set(cells))
+    return is_different and all(map(_NAME.fullmatch, map(str, cells)))
 
 
 def is_missing(cell: Any) -> bool:

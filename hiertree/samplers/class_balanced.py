@@ -251,8 +251,8 @@ def _rounds(count: int, per_batch: int, generator: np.random.Generator) -> Itera
 def _draw_in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch."""
     num_rounds = math.ceil(batches * per_batch / count)
-    numbers = np.concatenate(list(islice(_rounds(count, per_batch, generator), num_rounds)))
-    return numbers[: batches * per_batch].reshape(batches, per_batch)
+    drawn_labels = np.concatenate(list(islice(_rounds(count, per_batch, generator), num_rounds)))
+    return drawn_labels[: batches * per_batch].reshape(batches, per_batch)
 
 
 def _draws(count: int, per_batch: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:

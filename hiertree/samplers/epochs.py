@@ -274,10 +274,9 @@ class DistributedBatches(BatchSampler):
             remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
             raise OptionError(problem, expected="the same number for each", remedy=remedy)
         if share == "deal" and len(sampler) < self.world_size:
-            problem, remedy = f"{len(sampler)} batches", "pass a smaller batch_size or share='split'"
-            raise OptionError(
-                f"{problem} for {self.world_size} processes", expected="at least one for each", remedy=remedy
-            )
+            problem = f"{len(sampler)} batches for {self.world_size} processes"
+            remedy = "pass a smaller batch_size or share='split'"
+            raise OptionError(problem, expected="at least one for each", remedy=remedy)
         if share == "split":
             self.batch_size //= self.world_size
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
-from ..io.tables import frame_columns, is_frame, is_missing
+from ..io.tables import frame_columns, is_empty, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, check_depth, check_labels, is_empty, plain_label, same_text, trimmed
+from .label_rows import Row, check_depth, check_labels, plain_label, same_text, trimmed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -37,7 +37,7 @@ class GraphPolicies(TypedDict, total=False):
         direction: what an edge is: ``"parent-child"``, the default, or ``"child-parent"``.
         multiple_parents: what to do with a node of several parents: ``"error"``; ``"first"`` keeps the edge that was
             given first; ``"shortest"`` keeps the parent nearest to a root, the first of several. An inner node that
-            loses all its children goes. A log line counts the pairs of siblings that this separates.
+            loses all its children goes.
         forest: what to do with several roots: ``"error"``; ``"join"`` puts one root above them, so that they are the
             labels of level 1.
         inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
@@ -85,7 +85,8 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
         if parents:
             parent[node] = parents[0] if policy == "first" else min(parents, key=depth.__getitem__)
         depth[node] = depth[parent[node]] + 1 if parents else 0
-    _log_separated(graph, parent)
+    count = sum(degree > 1 for _, degree in graph.in_degree())
+    _log.warning("one parent is kept of each of %d nodes that have several, which separates siblings", count)
     reduced_graph: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
     reduced_graph.add_nodes_from(graph.nodes(data=True))
     reduced_graph.add_edges_from(
@@ -95,18 +96,6 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
         if graph.out_degree(node) and not reduced_graph.out_degree(node) and node not in inner_leaves:
             reduced_graph.remove_node(node)
     return reduced_graph
-
-
-def _log_separated(graph: nx.DiGraph[Any], parent: Mapping[Hashable, Hashable]) -> None:
-    """Log how many pairs of siblings, children of one node of the graph, the kept parents separate."""
-    multiparent_nodes = {node for node, degree in graph.in_degree() if degree > 1}
-    twice_pairs = 0  # a pair of two such nodes is met at each of them, other pairs once
-    for child in multiparent_nodes:
-        siblings = {sibling for parent_node in graph.predecessors(child) for sibling in graph.successors(parent_node)}
-        separated = [sibling for sibling in siblings if parent[sibling] != parent[child]]
-        twice_pairs += sum(1 if sibling in multiparent_nodes else 2 for sibling in separated)
-    text = "nodes with several parents: %d; keeping one parent of each separates %d pairs of siblings"
-    _log.warning(text, len(multiparent_nodes), twice_pairs // 2)
 
 
 def _keep_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:

@@ -22,6 +22,7 @@ from .label_rows import (
     first_rows,
     nest,
     number_nodes,
+    plain_label,
     refuse_homonyms,
     same_text,
 )
@@ -110,7 +111,10 @@ class NumberedTree:
         except TypeError:
             raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
-            unknown_ids = [leaf_id for leaf_id in dict.fromkeys(ids) if leaf_id not in self._row_of_leaf]
+            spelled = list(map(plain_label, ids))  # as the tree's labels are
+            unknown_ids = [leaf_id for leaf_id in dict.fromkeys(spelled) if leaf_id not in self._row_of_leaf]
+        if not unknown_ids:
+            return [self._row_of_leaf[leaf_id] for leaf_id in spelled]
         inner = next((label for label in unknown_ids if any(label in labels for labels in self._labels[:-1])), None)
         remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
         problem = f"{len(unknown_ids)} unknown leaf ids: {some_of(unknown_ids)}"

@@ -151,8 +151,8 @@ class BlackboxAP(PairLoss):
 def _ranks(scores: Tensor) -> Tensor:
     """Ranks from 1 for the largest of each row; equal values rank in their order."""
     order = scores.argsort(dim=1, descending=True, stable=True)
-    places = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
-    return torch.empty_like(scores).scatter_(1, order, places.expand_as(scores))
+    ranks = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
+    return torch.empty_like(scores).scatter_(1, order, ranks.expand_as(scores))
 
 
 class _NormalizedRanks(torch.autograd.Function):

@@ -33,7 +33,7 @@ class SupCon(PairLoss):
     Source: Khosla et al., *Supervised Contrastive Learning* (NeurIPS 2020), Eq. 2.
 
     Args:
-        temperature: τ.
+        temperature: τ. The authors' public code multiplies the loss by τ/0.07 besides, which is 1 at the default.
         level: positives agree with the query down to this level; None: the finest.
 
     >>> import torch
@@ -55,8 +55,8 @@ class SupCon(PairLoss):
         impossible = torch.finfo(pairs.scores.dtype).min / 4  # finite, as gradients must be
         logits = (pairs.scores / self.temperature).masked_fill(~pairs.valid, impossible)
         log_shares = logits.log_softmax(dim=1).masked_fill(~positive, 0)
-        number = positive.sum(dim=1)
-        return LossPerQuery(-log_shares.sum(dim=1) / number.clamp(min=1), number > 0)
+        num_positives = positive.sum(dim=1)
+        return LossPerQuery(-log_shares.sum(dim=1) / num_positives.clamp(min=1), num_positives > 0)
 
 
 class HiMulCon(LevelLosses):
@@ -72,7 +72,7 @@ class HiMulCon(LevelLosses):
 
     Args:
         num_levels: L.
-        temperature: τ.
+        temperature: τ. The public code's loss is τ/0.07 times this one, as in :class:`SupCon`.
         constrained: no level has a smaller loss than a finer one.
         base: b, 2 in the paper and the public code's loss; its training script has e.
 
@@ -111,10 +111,10 @@ class HiMulCon(LevelLosses):
         mask = None if valid is None else full_mask(valid, shape, queries.device)
         terms, largest = {}, queries.new_zeros(())
         for level, (name, loss) in reversed([*enumerate(self._losses_of_levels().items(), 1)]):
-            rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
+            rows, columns = (self._representatives(each_paths, level) for each_paths in (query_paths, candidate_paths))
             references = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
-            part = None if mask is None else mask[rows][:, columns]
-            value = loss(queries[rows], query_paths.tensor[rows], *references, valid=part)
+            pair_mask = None if mask is None else mask[rows][:, columns]
+            value = loss(queries[rows], query_paths.tensor[rows], *references, valid=pair_mask)
             if self.constrained and loss.last_num_skipped < len(rows):
                 largest = value = torch.maximum(value, largest)
             terms[name] = value
@@ -154,8 +154,8 @@ def mean_over_triplets(binary: ScoredPairs, margin: float, *, smooth: bool = Fal
     kernel = AllPairs(binary.scores, binary.levels, binary.valid, 1, binary.span, num_targets)
     lower = binary.scores.new_ones(1, 2, 2).tril(-1)
     sums = step_sums(binary.scores, kernel, lower, _Hinge(margin, smooth)).sum(dim=1)
-    number = num_positives * num_negatives
-    return LossPerQuery(sums / number.clamp(min=1), number > 0)
+    num_triplets = num_positives * num_negatives
+    return LossPerQuery(sums / num_triplets.clamp(min=1), num_triplets > 0)
 
 
 class HierarchicalTriplet(PairLoss):

@@ -82,12 +82,12 @@ class HashNet(_LevelCodeLoss):
         weight = balance if self.positive_weight is None else torch.full_like(balance, self.positive_weight)
         slope = 10 / pairs.queries.shape[1] if self.slope is None else self.slope
         total = weight * num_positives + num_negatives
-        share = (counts.sum(dim=1) > 0).sum() / torch.where(total > 0, total, 1)
+        per_weight = (counts.sum(dim=1) > 0).sum() / torch.where(total > 0, total, 1)
 
         def query_losses(block: ScoredPairs, weights: Tensor) -> LossPerQuery:
             return LossPerQuery((weights * cross_entropies(block, slope)).sum(dim=1), block.valid.any(dim=1))
 
-        weights = binary.valid.to(binary.scores.dtype) * torch.where(binary.positives(), weight, 1) * share
+        weights = binary.valid.to(binary.scores.dtype) * torch.where(binary.positives(), weight, 1) * per_weight
         return compute_in_blocks(query_losses, binary, weights)
 
 
@@ -109,7 +109,7 @@ class _QuantizedCodeLoss(_LevelCodeLoss):
         """The loss of pairs or triplets, under the name of the class, and the mean of |u − sgn u|²."""
         terms = super().terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
         codes = self.codes(embeddings)
-        is_query = has_candidate(valid, codes, ref_embeddings)
+        is_query = has_candidate(valid, embeddings, ref_embeddings, include_self=self.include_self)
         errors = (codes - torch.where(codes > 0, 1.0, -1.0)).square().sum(dim=1)
         return {**terms, "quantization": self.average(LossPerQuery(errors * is_query, is_query))}
 
@@ -145,8 +145,8 @@ class DPSH(_QuantizedCodeLoss):
 
     def query_losses(self, pairs: ScoredPairs, num_bits: int) -> LossPerQuery:  # noqa: ARG002
         """The mean over the candidates of a query."""
-        losses, number = cross_entropies(pairs.binary(self.level), 0.5) * pairs.valid, pairs.valid.sum(dim=1)
-        return LossPerQuery(losses.sum(dim=1) / number.clamp(min=1), number > 0)
+        losses, num_candidates = cross_entropies(pairs.binary(self.level), 0.5) * pairs.valid, pairs.valid.sum(dim=1)
+        return LossPerQuery(losses.sum(dim=1) / num_candidates.clamp(min=1), num_candidates > 0)
 
 
 class DTSH(_QuantizedCodeLoss):
@@ -220,8 +220,8 @@ class MIHash(_LevelCodeLoss):
         """−I = H(D, C) − H(D) − H(C), a query."""
         binary = minus_distances(pairs.binary(self.level), num_bits)
         counts = soft_histogram(binary, bins_over(num_bits, self.num_bins))
-        shares = counts / binary.valid.sum(dim=1)[:, None, None].clamp(min=1)
-        values = _entropy(shares.flatten(1)) - _entropy(shares.sum(dim=1)) - _entropy(shares.sum(dim=2))
+        frequencies = counts / binary.valid.sum(dim=1)[:, None, None].clamp(min=1)
+        values = _entropy(frequencies.flatten(1)) - _entropy(frequencies.sum(dim=1)) - _entropy(frequencies.sum(dim=2))
         has_positive = binary.positives().any(dim=1)
         return LossPerQuery((values * has_positive).to(pairs.scores.dtype), has_positive)
 
@@ -232,6 +232,6 @@ def cross_entropies(pairs: ScoredPairs, slope: float) -> Tensor:
     return softplus(torch.where(pairs.positives(), -theta, theta))
 
 
-def _entropy(shares: Tensor) -> Tensor:
+def _entropy(frequencies: Tensor) -> Tensor:
     """(B,) −Σ p·log2(p); an empty share has no derivative."""
-    return -(shares * torch.where(shares > 0, shares, 1).log2()).sum(dim=1)
+    return -(frequencies * torch.where(frequencies > 0, frequencies, 1).log2()).sum(dim=1)

@@ -7,15 +7,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gumbel_softmax
+from torch.autograd.function import once_differentiable
 
 from hiertree.errors import OptionError
+from hiertree.metrics.engine.blocks import ranges
 from hiertree.metrics.rerank import CURVATURE, LARGEST_NORM, RADIUS
 from hiertree.options import check_integer, check_number
 
 from ..base import Loss, PairLoss, check_loss
 from ..pairs.inputs import check_size, checked_paths, finite_vectors, has_candidate
 from ..pairs.pairs import pairs_of
+
+TRIPLETS_AT_ONCE = 256  # whose distances to 512 proxies stay in a processor's cache
+_SIGNS = torch.tensor([1.0, 1.0, -1.0])  # i and j should be nearer to the pair's ancestor, k to that of all three
 
 
 def poincare_points(vectors: Tensor, *, curvature: float, radius: float, scale: float) -> Tensor:
@@ -172,7 +176,7 @@ class HIER(_Hyperbolic):
         batch, batch_paths, *references = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
         terms = self.loss.terms(batch, batch_paths, *references, valid=valid)
         check_size(batch.tensor, self.embedding_size)
-        is_query = has_candidate(valid, batch.tensor, references[0])
+        is_query = has_candidate(valid, batch, references[0], include_self=self.include_self)
         labels = checked_paths(batch_paths, batch.tensor)
         pairs = pairs_of(batch, labels, valid=is_query[:, None] & is_query, to_vectors=self.points)
         classes = pairs._replace(grades=self._grades).compared().binary(self.level)
@@ -206,18 +210,82 @@ class HIER(_Hyperbolic):
 
 def ancestor_losses(distances: Tensor, triplets: Tensor, *, temperature: float, margin: float) -> Tensor:
     """(T,) losses of (3, T) triplets of items, for (n, P) distances to proxies; draws the ancestors."""
-    of_i, of_j, of_k = distances[triplets]
-    of_pair = torch.maximum(of_i, of_j)
-    ancestors = [
-        gumbel_softmax(-farthest / temperature, hard=True) for farthest in (of_pair, torch.maximum(of_pair, of_k))
-    ]
-    rises = [((ancestors[0] - ancestors[1]) * lengths).sum(dim=1) for lengths in (of_i, of_j, -of_k)]
-    losses = torch.stack([(rise + margin).relu() for rise in rises]).sum(dim=0)
-    return losses * (ancestors[0].argmax(dim=1) != ancestors[1].argmax(dim=1))
+    shape = triplets.shape[1], distances.shape[1]
+    noise = [distances.detach().new_empty(shape).exponential_().log_().neg_() for _ in range(2)]  # Gumbel's
+    losses: Tensor = _AncestorLosses.apply(distances, triplets, *noise, temperature, margin)
+    return losses
 
 
-def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, number: int) -> Tensor:
-    """(3, T) items i, j and k: ``number`` for each i that has two reciprocal nearest neighbors, and other items.
+class _AncestorLosses(torch.autograd.Function):
+    """By hand, some triplets at a time: kept whole, each of forty steps would be a matrix of triplets and proxies."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        distances: Tensor,
+        triplets: Tensor,
+        of_pair: Tensor,
+        of_all: Tensor,
+        temperature: float,
+        margin: float,
+    ) -> Tensor:
+        losses, ancestors = distances.new_empty(triplets.shape[1]), triplets.new_empty(2, triplets.shape[1])
+        for rows in ranges(len(losses), TRIPLETS_AT_ONCE):
+            members = distances[triplets[:, rows]]
+            for ancestor, noise, farthest in zip(ancestors, (of_pair, of_all), _farthest(members), strict=True):
+                ancestor[rows] = torch.argmax(noise[rows] - farthest / temperature, dim=1)
+            rises = _SIGNS.to(distances)[:, None] * _rises(members, ancestors[:, rows])
+            losses[rows] = (rises + margin).relu().sum(dim=0) * (ancestors[0, rows] != ancestors[1, rows])
+        ctx.save_for_backward(distances, triplets, of_pair, of_all, ancestors)
+        ctx.temperature, ctx.margin = temperature, margin
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        distances, triplets, *noises, ancestors = ctx.saved_tensors
+        gradient, signs = torch.zeros_like(distances), _SIGNS.to(distances)[:, None]
+        for rows in ranges(len(upstream), TRIPLETS_AT_ONCE):
+            members, picks = distances[triplets[:, rows]], ancestors[:, rows]
+            is_rising = (signs * _rises(members, picks) + ctx.margin > 0) & (picks[0] != picks[1])
+            slopes = signs * is_rising * upstream[rows]  # (3, t) of each rise
+            of_members = torch.zeros_like(members)
+            of_members.scatter_add_(2, picks[0].expand(3, -1)[..., None], slopes[..., None])
+            of_members.scatter_add_(2, picks[1].expand(3, -1)[..., None], -slopes[..., None])
+            by_choice = (slopes[..., None] * members).sum(dim=0)  # what the straight-through estimator sees
+            pair, farthest = _farthest(members)
+            of_whole = _through_softmax(-by_choice, noises[1][rows], farthest, ctx.temperature)
+            of_pair = _through_softmax(by_choice, noises[0][rows], pair, ctx.temperature)
+            k_is_farthest = members[2] > pair
+            of_members[2] += of_whole * k_is_farthest
+            of_pair += of_whole * ~k_is_farthest
+            i_is_farther = members[0] > members[1]
+            of_members[0] += of_pair * i_is_farther
+            of_members[1] += of_pair * ~i_is_farther
+            gradient.index_add_(0, triplets[:, rows].flatten(), of_members.flatten(0, 1))
+        return gradient, None, None, None, None, None
+
+
+def _farthest(members: Tensor) -> tuple[Tensor, Tensor]:
+    """(t, P) the larger distance of i and j to each proxy, and the largest of all three."""
+    pair = torch.maximum(members[0], members[1])
+    return pair, torch.maximum(pair, members[2])
+
+
+def _rises(members: Tensor, ancestors: Tensor) -> Tensor:
+    """(3, t) how much farther each member is from the pair's ancestor than from that of all three."""
+    of_pair, of_all = (members.gather(2, picks.expand(3, -1)[..., None])[..., 0] for picks in ancestors)
+    return of_pair - of_all
+
+
+def _through_softmax(slopes: Tensor, noise: Tensor, farthest: Tensor, temperature: float) -> Tensor:
+    """The gradient by the distances, for that by a soft choice among proxies."""
+    choice = (noise - farthest / temperature).softmax(dim=1)
+    return choice * (slopes - (choice * slopes).sum(dim=1, keepdim=True)) / -temperature
+
+
+def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, per_item: int) -> Tensor:
+    """(3, T) items i, j and k: ``per_item`` for each i that has two reciprocal nearest neighbors, and other items.
 
     Of each other's ``neighbors`` most similar items, themselves among them, j is one of i's and k is not; both valid.
     """
@@ -230,5 +298,5 @@ def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, num
     if not len(rows):
         return rows.new_empty(3, 0)
     masks = (is_neighbor[rows], is_other[rows])
-    partners = [torch.multinomial(mask.float(), number, replacement=True).flatten() for mask in masks]
-    return torch.stack([rows.repeat_interleave(number), *partners])
+    partners = [torch.multinomial(mask.float(), per_item, replacement=True).flatten() for mask in masks]
+    return torch.stack([rows.repeat_interleave(per_item), *partners])

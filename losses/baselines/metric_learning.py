@@ -72,12 +72,12 @@ class PytorchMetricLearning(Loss):
         loss_options, miner_options = loss_options or {}, miner_options or {}
         require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
         require(isinstance(miner_options, Mapping), "miner_options", miner_options, "a mapping of names to values")
-        parts = {
+        named_modules = {
             key: _built(f"{key}s", loss_options[key], {})
             for key in ("distance", "reducer")
             if isinstance(loss_options.get(key), str)
         }
-        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **parts})
+        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **named_modules})
         self.miner = None if miner is None else _built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
 
@@ -89,7 +89,7 @@ class PytorchMetricLearning(Loss):
         columns, refs, ref_columns = level_paths.tensor, None, None
         if _learns_proxies(type(self.loss)):
             if valid is not None or (level_paths.ids[:, -1] < 0).any():
-                queries = has_candidate(valid, vectors, ref_embeddings) & level_paths.known
+                queries = has_candidate(valid, embeddings, ref_embeddings) & level_paths.known
                 vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
@@ -250,31 +250,31 @@ def _own_if_unknown(labels: Tensor) -> Tensor:
     return torch.where(labels < 0, own_labels, labels)
 
 
-def _library_class(part: str, name: str) -> type:
+def _library_class(section: str, name: str) -> type:
     """The class of this name in a part of the library, or an error that names a similar one."""
     require_package(LIBRARY, extra="interop")
-    module = import_module(f"{LIBRARY}.{part}")
+    module = import_module(f"{LIBRARY}.{section}")
     class_names = [class_name for class_name, value in vars(module).items() if inspect.isclass(value)]
     if name in class_names:
         matching_class: type = getattr(module, name)
         return matching_class
     similar_name = nearest_name(name, class_names, cutoff=0.5)
     remedy = f"did you mean {similar_name!r}?" if similar_name else None
-    raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
+    raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{section}", remedy=remedy)
 
 
-def _built(part: str, specification: Any, options: Mapping[str, Any]) -> nn.Module:
+def _built(section: str, specification: Any, options: Mapping[str, Any]) -> nn.Module:
     """An object of a named class; an object is returned as it is."""
     if isinstance(specification, nn.Module):
         require(not options, "options", options, f"none for a {type(specification).__name__} that is already made")
         return specification
     require(
         isinstance(specification, str),
-        part,
+        section,
         specification,
-        f"the name of a class of {LIBRARY}.{part}, or an object of one",
+        f"the name of a class of {LIBRARY}.{section}, or an object of one",
     )
-    module_class = _library_class(part, specification)
+    module_class = _library_class(section, specification)
     try:
         module: nn.Module = module_class(**options)
     except TypeError as error:

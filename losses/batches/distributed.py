@@ -81,9 +81,9 @@ def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
     sizes = _sizes(rows) if sizes is None else sizes
     padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
     padded[: len(rows)] = rows.detach()
-    parts = [torch.empty_like(padded) for _ in sizes]
-    distributed.all_gather(parts, padded)
-    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+    blocks = [torch.empty_like(padded) for _ in sizes]
+    distributed.all_gather(blocks, padded)
+    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
 
 
 def _sizes(rows: Tensor) -> list[int]:
@@ -123,11 +123,11 @@ class DistributedLoss(Loss):
         check_loss(loss)
         check_choice("queries", queries, Queries)
         self.loss, self.queries, self.weights = loss, queries, loss.weights
-        for part in loss.with_parts() if queries == "own" else ():
-            if not part.is_mean_over_queries:
-                problem = f"queries='own' for {type(part).__name__}, which is no mean over queries"
+        for inner in loss.with_parts() if queries == "own" else ():
+            if not inner.is_mean_over_queries:
+                problem = f"queries='own' for {type(inner).__name__}, which is no mean over queries"
                 raise OptionError(problem, expected="queries='all'")
-            part.average = mean_over_processes
+            inner.average = mean_over_processes
 
     @property
     def last_num_skipped(self) -> int:
@@ -149,7 +149,7 @@ class DistributedLoss(Loss):
         first = first_row(embeddings)
         own_rows = slice(first, first + len(embeddings))
         candidates = full_mask(None, (len(embeddings), len(all_embeddings)), all_embeddings.device)
-        if not any(part.include_self for part in self.loss.with_parts()):
+        if not any(inner.include_self for inner in self.loss.with_parts()):
             candidates[:, own_rows].fill_diagonal_(False)
         return self.loss.terms(
             all_embeddings[own_rows], all_paths[own_rows], all_embeddings, all_paths, valid=candidates
@@ -165,8 +165,8 @@ def mean_over_processes(losses: LossPerQuery) -> Tensor:
     total = torch.stack([loss_sum.detach(), losses.counted.sum().to(loss_sum)])
     distributed.all_reduce(total)
     num_counted = total[1].clamp(min=1)
-    share = processes * loss_sum / num_counted
-    return total[0] / num_counted + (share - share.detach())
+    own_mean = processes * loss_sum / num_counted
+    return total[0] / num_counted + (own_mean - own_mean.detach())
 
 
 def large_batch_backward(
@@ -215,10 +215,10 @@ def large_batch_backward(
     terms = loss.terms(embeddings, paths)
     backward(loss.total(terms))
     gradient = torch.zeros_like(embeddings) if embeddings.grad is None else embeddings.grad
-    sizes = [len(part) for part in embedded]
+    sizes = [len(rows) for rows in embedded]
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        for chunk, (state, of_gpus), part in zip(chunks, states, torch.split(gradient, sizes), strict=True):
+        for chunk, (state, of_gpus), rows in zip(chunks, states, torch.split(gradient, sizes), strict=True):
             torch.set_rng_state(state)
             torch.cuda.set_rng_state_all(of_gpus)
-            torch.autograd.backward([embed(chunk)], [part])
+            torch.autograd.backward([embed(chunk)], [rows])
     return {name: value.detach() for name, value in terms.items()}

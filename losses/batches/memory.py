@@ -11,7 +11,7 @@ from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask
+from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
 
 Enqueue: TypeAlias = Literal["before", "after"]
 
@@ -81,7 +81,7 @@ class CrossBatchMemory(Loss):
         check_integer("from_epoch", from_epoch, least=0)
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
         self.from_epoch, self.batch_loss = from_epoch, batch_loss
-        self.weights, self.include_self = loss.weights, any(part.include_self for part in loss.with_parts())
+        self.weights, self.include_self = loss.weights, any(inner.include_self for inner in loss.with_parts())
         self.register_buffer("embeddings", torch.zeros(size, embedding_size))
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
@@ -133,7 +133,7 @@ class CrossBatchMemory(Loss):
     ) -> dict[str, Tensor]:
         vectors = batch_embeddings.tensor
         batch_mask = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
-        sees_memory = batch_mask.any(dim=1)
+        sees_memory = has_candidate(valid, batch_embeddings, None, include_self=self.include_self)
         if not self.include_self:
             batch_mask.fill_diagonal_(False)
         if self.enqueue == "after":

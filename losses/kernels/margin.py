@@ -48,8 +48,8 @@ class BeyondMargin:
         shape = (len(depth), windows, num_powers)
         self._features = depth.new_empty(len(depth), 1 + windows * num_powers, depth.shape[1])
         self._features[:, 0] = depth
-        place = depth[:, None] / step.tau - center  # (B, windows, M)
-        _powers_of_exp(place.clamp_(max=half), self._features[:, 1:].view(*shape, -1))
+        offset = depth[:, None] / step.tau - center  # (B, windows, M)
+        _powers_of_exp(offset.clamp_(max=half), self._features[:, 1:].view(*shape, -1))
         target_place = target_depth[:, None] / step.tau - center
         decay = depth.new_empty(*shape, targets.shape[1])
         _powers_of_exp(target_place.clamp(min=-half).neg_(), decay)
@@ -62,10 +62,10 @@ class BeyondMargin:
         """(B, T) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
         step = self._step
         sums = running_sums(masses, self._features, rows, self._num_above)
-        number, line = sums[:, 0], sums[:, 0] * (self._target_depth - step.margin) - sums[:, 1]
+        mass, line = sums[:, 0], sums[:, 0] * (self._target_depth - step.margin) - sums[:, 1]
         rest, bells = (self._series @ sums[:, 2:].mul_(self._decay)).unbind(dim=1)
-        value = rest.add_(number, alpha=step.offset - step.start - 1).add_(line, alpha=step.rho)
-        return value.to(self._dtype), number.mul_(step.rho).sub_(bells, alpha=1 / step.tau).to(self._dtype)
+        value = rest.add_(mass, alpha=step.offset - step.start - 1).add_(line, alpha=step.rho)
+        return value.to(self._dtype), mass.mul_(step.rho).sub_(bells, alpha=1 / step.tau).to(self._dtype)
 
     def slopes(self, masses: Tensor, rows: Tensor) -> Tensor:
         """(B, M) the slope; candidate j reads row ``rows[b, j]`` of the masses (B, R, T) of targets, from the end."""
@@ -97,8 +97,8 @@ def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -
     before_ends, index = features.new_empty(num_rows, num_sums, ends.shape[1]), rows * sums.shape[2] + ends
     masses = masses.to(features.dtype)  # once, for all products
     sums[..., 1:] = masses
-    for number, feature in enumerate((*features.unbind(dim=1), None)):
-        torch.gather(sums.cumsum_(dim=2).flatten(1), 1, index, out=before_ends[:, number])
+    for column, feature in enumerate((*features.unbind(dim=1), None)):
+        torch.gather(sums.cumsum_(dim=2).flatten(1), 1, index, out=before_ends[:, column])
         if feature is not None:
             torch.mul(masses, feature[:, None], out=sums[..., 1:])
     return before_ends

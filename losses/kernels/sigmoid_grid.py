@@ -53,9 +53,9 @@ class SigmoidGrid:
 
     def __init__(self, depth: Tensor, targets: Tensor, tau: float, span: float, dtype: torch.dtype) -> None:
         self._tau, self._accuracy, self._num_cells = tau, ACCURACY[dtype], num_cells(tau, span, dtype)
-        place = depth / (WIDTH * tau)
-        cells = place.long().clamp_(max=self._num_cells - 1)
-        basis = powers(place.sub_(cells).mul_(2).sub_(1).to(dtype), self._accuracy.terms)
+        position = depth / (WIDTH * tau)
+        cells = position.long().clamp_(max=self._num_cells - 1)
+        basis = powers(position.sub_(cells).mul_(2).sub_(1).to(dtype), self._accuracy.terms)
         index = targets + torch.arange(0, depth.numel(), depth.shape[1], device=depth.device)[:, None]
         self._candidates = self._in_cells(cells, basis)
         self._targets = self._in_cells(cells.gather(1, targets), basis.index_select(0, index.view(-1)))
@@ -82,11 +82,11 @@ class SigmoidGrid:
         """(B·R, groups, cells of a group, terms) Σ_j m_j·uⁿ of the items of each cell."""
         num_rows, per_row, num_items = masses.shape
         index = torch.arange(num_rows * num_items, device=masses.device).view(num_rows, 1, num_items)
-        parts = torch.arange(num_rows * per_row, device=masses.device).view(num_rows, per_row, 1) * num_items
+        starts = torch.arange(num_rows * per_row, device=masses.device).view(num_rows, per_row, 1) * num_items
         moments = embedding_bag(
             index.expand(-1, per_row, -1).reshape(-1),
             items.basis,
-            (parts + items.first[:, None]).view(-1),
+            (starts + items.first[:, None]).view(-1),
             mode="sum",
             per_sample_weights=masses.reshape(-1),
         )
@@ -94,11 +94,11 @@ class SigmoidGrid:
 
     def _polynomials(self, moments: Tensor, curve: int) -> Tensor:
         """(B·R, groups, cells of a group, terms) the coefficients in each cell: near groups act through a matrix."""
-        above, same, below = near_cells(*self._accuracy, moments.dtype, moments.device)[curve]
+        from_above, from_same, from_below = near_cells(*self._accuracy, moments.dtype, moments.device)[curve]
         groups, num_rows = moments.flatten(2).transpose(0, 1).flatten(0, 1), len(moments)
-        polynomials: Tensor = groups @ same
-        polynomials[num_rows:].addmm_(groups[:-num_rows], above)
-        polynomials[:-num_rows].addmm_(groups[num_rows:], below)
+        polynomials: Tensor = groups @ from_same
+        polynomials[num_rows:].addmm_(groups[:-num_rows], from_above)
+        polynomials[:-num_rows].addmm_(groups[num_rows:], from_below)
         return polynomials.view(-1, num_rows, groups.shape[1]).transpose(0, 1).contiguous().view_as(moments)
 
     def _read(self, polynomials: list[Tensor], items: ItemsInCells, rows: Tensor) -> list[Tensor]:
@@ -116,11 +116,11 @@ def num_cells(tau: float, span: float, dtype: torch.dtype) -> int:
     return group_size * math.ceil((span / (WIDTH * tau) + 1) / group_size)
 
 
-def powers(place: Tensor, terms: int) -> Tensor:
+def powers(position: Tensor, terms: int) -> Tensor:
     """(n, terms) 1, u, u² … of each place u from −1 to 1."""
-    basis = place.new_empty(place.numel(), terms)
+    basis = position.new_empty(position.numel(), terms)
     basis[:, 0] = 1
-    basis[:, 1:] = place.view(-1, 1)
+    basis[:, 1:] = position.view(-1, 1)
     return basis.cumprod_(dim=1)
 
 

@@ -103,6 +103,6 @@ def rising_order(values: Tensor) -> Tensor:
 def first_places(flags: Tensor, num: int) -> tuple[Tensor, Tensor]:
     """(B, num) the places of the flags of each row (B, M), ``num`` at most, and which are; the others are the last."""
     rank, num_items = flags.cumsum(dim=1), flags.shape[1]
-    places = rank.new_full((len(flags), num + 1), num_items - 1)
-    places.scatter_(1, rank * flags, torch.arange(num_items, device=flags.device).expand_as(rank))
-    return places[:, 1:], torch.arange(num, device=flags.device) < rank[:, -1:]
+    columns = rank.new_full((len(flags), num + 1), num_items - 1)
+    columns.scatter_(1, rank * flags, torch.arange(num_items, device=flags.device).expand_as(rank))
+    return columns[:, 1:], torch.arange(num, device=flags.device) < rank[:, -1:]

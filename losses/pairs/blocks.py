@@ -102,8 +102,8 @@ class _OfScores(_WithGradients):
         keep = None if gradient is None else gradient.__setitem__
         evaluate = _evaluator(objective, per_query, pairs.select_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
-        with keep_full_precision(scores.device), sharing(threads) as share:
-            share(evaluate, ranges(len(scores), rows_at_once))
+        with keep_full_precision(scores.device), sharing(threads) as run_blocks:
+            run_blocks(evaluate, ranges(len(scores), rows_at_once))
         return *losses, gradient
 
     @staticmethod
@@ -158,15 +158,15 @@ class _OfVectors(_WithGradients):
             sums[columns].addmm_(gradient_of(chunk)[:, columns].T, queries[chunk])
 
         evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(needs_gradients) else None)
-        with keep_full_precision(candidates.device), sharing(threads) as share:
+        with keep_full_precision(candidates.device), sharing(threads) as run_blocks:
             for chunk in ranges(len(queries), kept_at_once):
-                share(evaluate, ranges(chunk.stop, rows_at_once, start=chunk.start))
+                run_blocks(evaluate, ranges(chunk.stop, rows_at_once, start=chunk.start))
                 if in_one_product:
                     gradient_buffer += gradient_buffer.T.contiguous()
-                    share(add_by_queries, ranges(len(queries), rows_at_once))
+                    run_blocks(add_by_queries, ranges(len(queries), rows_at_once))
                 elif by_candidates is not None:
                     columns = ranges(len(candidates), math.ceil(len(candidates) / threads))
-                    share(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns)
+                    run_blocks(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns)
         return *losses, by_queries, None if itself else by_candidates
 
     @staticmethod
@@ -248,8 +248,8 @@ def sharing(threads: int) -> Iterator[Share]:
         pause(1)  # omp_pause_soft: OpenMP starts new threads when torch next asks for them (0.1 ms)
     of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
     try:
-        yield lambda work, parts: for_each(
-            of_each(work), parts, threads, start_thread=partial(torch.set_num_threads, 1)
+        yield lambda work, ranges_of_rows: for_each(
+            of_each(work), ranges_of_rows, threads, start_thread=partial(torch.set_num_threads, 1)
         )
     finally:
         torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set

@@ -16,7 +16,7 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.level_columns import UNKNOWN
 from hiertree.metrics.engine.device import sent
 
-from .one_batch import OneBatch, plain, whole_batch
+from .one_batch import OneBatch, keep_full_precision, plain, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,7 +96,8 @@ class _Normalized(OneBatch):
     @staticmethod
     def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor, _: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
-        projection = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
+        with keep_full_precision(unit.device):  # whoever calls backward inside autocast
+            projection = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
         gradient: Tensor = (by_unit * inverse).addcmul_(unit, projection * inverse, value=-1)
         return gradient
 
@@ -265,12 +266,19 @@ def full_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tenso
     return checked_mask(valid, shape, device).expand(shape).clone()
 
 
-def has_candidate(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:
-    """(B,) booleans: the items that have a valid candidate, for losses that compare with proxies instead."""
+def has_candidate(valid: Any, embeddings: Any, ref_embeddings: Any, *, include_self: bool = False) -> Tensor:
+    """(B,) booleans: the items that have a valid candidate, for losses that compare with proxies instead.
+
+    Within a batch of several an item is none of its own, as in losses of pairs, unless ``include_self``.
+    """
+    vectors = float_vectors(embeddings)
     if valid is None:
         return torch.ones(len(vectors), dtype=torch.bool, device=vectors.device)
-    num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
-    return full_mask(valid, (len(vectors), num_candidates), vectors.device).any(dim=1)
+    within_batch = ref_embeddings is None or ref_embeddings is embeddings
+    mask = full_mask(valid, (len(vectors), len(vectors if within_batch else ref_embeddings)), vectors.device)
+    if within_batch and not include_self and len(vectors) > 1:
+        mask.fill_diagonal_(False)
+    return mask.any(dim=1)
 
 
 def refuse_rows(bad: Tensor, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Threads that compute blocks of queries while another thread loads the next data.
+"""Threads and processes that compute blocks of queries while another thread loads the next data.
 
 Each thread takes one block through product, ranking and formulas and uses a single-threaded BLAS, so that no thread
 waits or spins for another. If memory cannot hold a block per thread, threads share a block: first the columns of its
@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from hiertree.errors import HiertreeError, OptionError
 from hiertree.jit import Array
 
 BUDGET = 2**28  # bytes of scores held at once, and as many bytes of data derived from them
@@ -185,3 +186,49 @@ def _keep_freed_memory() -> None:
     Else each block would have its memory mapped and cleared anew, in up to a third of the time.
     """
     np.empty(_LARGEST_MAPPING, np.uint8)
+
+
+class ProcessGroup(NamedTuple):
+    """The processes that divide the queries, seen from the one of ``rank``; all take the same steps."""
+
+    rank: int
+    size: int
+
+    def agree(self, layout: Layout) -> Layout:
+        """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
+        height, rows = self.reduce(np.array([layout.height, layout.rows]), "min").tolist()
+        return layout._replace(height=height, rows=rows)
+
+    def reduce(self, values: Array, operation: Literal["sum", "min", "max"] = "sum") -> Array:
+        """The elementwise sum, minimum or maximum of an array over all processes."""
+        import torch
+        from torch import distributed
+
+        tensor = torch.from_numpy(values).to("cuda" if distributed.get_backend() == "nccl" else "cpu")
+        distributed.all_reduce(tensor, op=getattr(distributed.ReduceOp, operation.upper()))
+        return tensor.cpu().numpy()
+
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """A block that succeeds in all processes or in none. It must not wait for other processes."""
+        from torch import distributed
+
+        failures: list[Exception | None] = [None] * self.size
+        failure: Exception | None = None
+        try:
+            yield
+        except (HiertreeError, OSError) as error:
+            failure = error
+        distributed.all_gather_object(failures, failure)
+        for failed in filter(None, failures):
+            raise failed
+
+
+def current_group() -> ProcessGroup:
+    """The group that this process belongs to."""
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        remedy = "call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out"
+        raise OptionError("distributed=True", expected="an initialized process group", remedy=remedy)
+    return ProcessGroup(distributed.get_rank(), distributed.get_world_size())

@@ -53,9 +53,9 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
     _count_distances(codes.queries[rows], codes.items, counts)
     values = []
-    for part in ranges(len(counts), max(_CACHED // (int(positives.max(initial=0)) + 1), 1)):
-        part_rows = slice(rows.start + part.start, rows.start + part.stop)
-        values.append(_values_of_counts(retrieval, part_rows, counts[part]))
+    for chunk in ranges(len(counts), max(_CACHED // (int(positives.max(initial=0)) + 1), 1)):
+        part_rows = slice(rows.start + chunk.start, rows.start + chunk.stop)
+        values.append(_values_of_counts(retrieval, part_rows, counts[chunk]))
     return np.concatenate(values)
 
 
@@ -66,16 +66,16 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
     positives = np.empty((len(counts), num_levels + 1, codes.num_bits + 1), np.int64)
     _count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
     pair_rows, items = mask.pairs(rows)
-    places = tree.place[items]
-    is_positive = (tree.low[rows][pair_rows] <= places[:, None]) & (places[:, None] < tree.high[rows][pair_rows])
-    _leave_out(queries, codes.items, pair_rows, places, is_positive.sum(axis=1), counts, positives)
+    positions = tree.position[items]
+    is_positive = (tree.low[rows][pair_rows] <= positions[:, None]) & (positions[:, None] < tree.high[rows][pair_rows])
+    _leave_out(queries, codes.items, pair_rows, positions, is_positive.sum(axis=1), counts, positives)
 
     def rank(ties: Ties, preference: Floats) -> Ranked:
         order = np.argsort(preference, axis=1, kind="stable")
         order = np.ascontiguousarray(order[:, ::-1]) if ties == "best" else order
-        number = positives.sum(axis=(1, 2))
-        shape = len(counts), int(number.max(initial=0))
-        ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), number)
+        num_positives = positives.sum(axis=(1, 2))
+        shape = len(counts), int(num_positives.max(initial=0))
+        ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), num_positives)
         _rank_counts(counts, positives, order, ties in ("average", "paper"), ranked)
         return ranked
 
@@ -117,10 +117,10 @@ def _count_distances(queries: Words, gallery: Words, counts: Ints) -> None:
     distances, tally = np.empty(_CHUNK, np.uint16), np.empty((4, counts.shape[1]), np.int32)
     counts[:] = 0
     for first in range(0, gallery.shape[1], _CHUNK):
-        part = distances[: min(_CHUNK, gallery.shape[1] - first)]
+        chunk = distances[: min(_CHUNK, gallery.shape[1] - first)]
         for row in range(len(queries)):
-            _distances(queries[row], gallery, first, part)
-            _add_counts(part, tally, counts[row])
+            _distances(queries[row], gallery, first, chunk)
+            _add_counts(chunk, tally, counts[row])
 
 
 @jit
@@ -161,12 +161,12 @@ def _count_positives(queries: Words, gallery: Words, low: Ints, high: Ints, coun
 
 @jit
 def _leave_out(
-    queries: Words, gallery: Words, rows: Ints, places: Ints, levels: Ints, counts: Ints, positives: Ints
+    queries: Words, gallery: Words, rows: Ints, positions: Ints, levels: Ints, counts: Ints, positives: Ints
 ) -> None:
     """Subtract excluded pairs of a query (row) and an item (place, level) from both counts."""
     distance = np.empty(1, np.uint16)
     for pair in range(len(rows)):
-        _distances(queries[rows[pair]], gallery, places[pair], distance)
+        _distances(queries[rows[pair]], gallery, positions[pair], distance)
         counts[rows[pair], distance[0]] -= 1
         if levels[pair] > 0:
             positives[rows[pair], levels[pair], distance[0]] -= 1
@@ -195,4 +195,4 @@ def _rank_counts(counts: Ints, positives: Ints, order: Ints, keep_groups: bool, 
                 position += members[depth]
                 begin = stop
             start += group
-        ranked.number[row] = begin
+        ranked.num_positives[row] = begin

@@ -8,12 +8,14 @@ them. The choice depends only on sizes, not on the block size.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hiertree.errors import ShapeError
 from hiertree.io.progress import Advance, show_progress
 from hiertree.jit import Array, Floats, Ints
 
@@ -24,6 +26,7 @@ from .blocks import (
     BUDGET,
     Layout,
     Memory,
+    ProcessGroup,
     Ranking,
     block_pool,
     for_each,
@@ -35,14 +38,12 @@ from .blocks import (
 from .retrieval import Retrieval
 from .similarity import Similarity
 
-if TYPE_CHECKING:
-    from .processes import ProcessGroup
-
 PRODUCT_ROWS = 256
 _LEAST_PRODUCT_ROWS = 8
 _MOST_ROWS = 1024  # of whole lists that several tiles fill
 _MOST_ROWS_TILED = 2**14  # of a block; for each, the gallery is read once or twice
 _DEVICE_BYTES_OF_A_POSITIVE = 96  # with its intervals on the device
+_ROWS_COMPARED = 64
 
 
 def values_of_embeddings(
@@ -52,6 +53,7 @@ def values_of_embeddings(
     rank, num_processes = (0, 1) if group is None else group
     layout = choose_layout(retrieval, block_size, num_processes=num_processes)
     if group is not None:
+        _check_alike(retrieval, group)
         layout = group.agree(layout)
     queries = retrieval.source.gallery.tree.queries
     blocks = [queries[rows] for rows in ranges(len(queries), layout.rows)[rank::num_processes]]
@@ -63,6 +65,22 @@ def values_of_embeddings(
         for rows, block_values in zip(blocks, _values_of_blocks(retrieval, layout, blocks, advance), strict=True):
             values[rows] = block_values
     return values if group is None else group.reduce(values)
+
+
+def _check_alike(retrieval: Retrieval[Similarity], group: ProcessGroup) -> None:
+    """Refuse processes that were given different labels, options or embeddings."""
+    request, gallery = retrieval.request, retrieval.source.gallery
+    tree, mask = gallery.tree, gallery.mask
+    digest = zlib.crc32(f"{request.names} {request.ties} {request.rules} {mask.dropped}".encode())
+    labels = tree.order, tree.low, tree.high, mask.start, mask.item
+    for values in (*labels, *retrieval.relevances(), *retrieval.source.embeddings):
+        step = 1 if values.dtype == np.int64 else max(len(values) // _ROWS_COMPARED, 1)
+        digest = zlib.crc32(np.ascontiguousarray(values[::step]).data, zlib.crc32(str(values.shape).encode(), digest))
+    low, high = group.reduce(np.array([digest, -digest]), "max").tolist()
+    if low + high != 0:
+        expected = "all of them in every process, which takes a part of the queries itself"
+        remedy = "gather the embeddings first, for instance with Fabric.all_gather"
+        raise ShapeError("processes with different embeddings, labels or options", expected=expected, remedy=remedy)
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, num_processes: int = 1) -> Layout:

@@ -97,10 +97,10 @@ def float32_products(device: torch.device, precision: Literal["ieee", "tf32"] = 
 @contextmanager
 def single_threaded(device: torch.device) -> Iterator[None]:
     """On the processor, torch computes in the calling thread: its own would wait for each other on a busy machine."""
-    number = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     if device.type == "cpu":
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(number)
+        torch.set_num_threads(num_threads)

@@ -60,10 +60,10 @@ class _Work(NamedTuple):
 
     def values(self, rows: Ints, products: list[SortedPositives]) -> Floats:
         """The values of the queries of a block, whose positives are sorted."""
-        parts = list(zip(ranges(len(rows), self.height), products, strict=True))
+        blocks_of_rows = list(zip(ranges(len(rows), self.height), products, strict=True))
         values = np.empty((len(rows), len(self.retrieval.request.metrics)))
-        for part, positives in parts:
-            values[part] = self.retrieval.values_of_positives(rows[part], positives)
+        for block, positives in blocks_of_rows:
+            values[block] = self.retrieval.values_of_positives(rows[block], positives)
         return values
 
     def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
@@ -77,60 +77,60 @@ class _Work(NamedTuple):
     def _sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         vectors, similarity = self.retrieval.source.queries(rows, self.height), self.retrieval.source
         products = []
-        for part in ranges(len(rows), self.height):
-            queries = self.device.send(vectors[part.start : part.start + self.height])
-            products.append(_Product(self.retrieval, rows[part], queries, self.order))
+        for block in ranges(len(rows), self.height):
+            queries = self.device.send(vectors[block.start : block.start + self.height])
+            products.append(_Product(self.retrieval, rows[block], queries, self.order))
         if similarity.held and len(self.order) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
-            for places, items in loaded(similarity.items, similarity.tiles):
-                self._apply(_Product.count, products, places, items)
+            for positions, items in loaded(similarity.items, similarity.tiles):
+                self._apply(_Product.count, products, positions, items)
         for product in products:
             product.finish()
         return [product.move_to_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
-        places, similarity = np.arange(len(self.order)), self.retrieval.source
+        positions, similarity = np.arange(len(self.order)), self.retrieval.source
         self._apply(
             _Product.count_at_once,
             products,
-            places,
-            *[similarity.items(places[tile]) for tile in similarity.tile_ranges],
+            positions,
+            *[similarity.items(positions[tile]) for tile in similarity.tile_ranges],
         )
 
     def _apply(
         self,
         step: Callable[[_Product, torch.Tensor, Ints], None],
         products: list[_Product],
-        places: Ints,
+        positions: Ints,
         *items: torch.Tensor,
     ) -> None:
         """Apply a step to the scores of products, one after the other unless the device is the processor."""
 
         def work(product: _Product) -> None:
-            step(product, self._scores(product, places, *items), places)
+            step(product, self._scores(product, positions, *items), positions)
 
         for_each(work, products, num_threads() if self.device.where.type == "cpu" else 1)
 
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
         similarity = self.retrieval.source
-        parts = similarity.tiles_with_positives(rows, ranges(len(rows), self.height))
-        for (places, product_rows), items in loaded(lambda part: similarity.items(part[0]), parts):
-            part_products = [products[part.start // self.height] for part in product_rows]
-            self._apply(_Product.gather, part_products, places, items)
+        blocks_of_rows = similarity.tiles_with_positives(rows, ranges(len(rows), self.height))
+        for (positions, product_rows), items in loaded(lambda block: similarity.items(block[0]), blocks_of_rows):
+            part_products = [products[block.start // self.height] for block in product_rows]
+            self._apply(_Product.gather, part_products, positions, items)
         for product in products:
             product.sort()
 
-    def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
+    def _scores(self, product: _Product, positions: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
         exact = self.retrieval.source.exact
         products = [self.device.multiply(product.queries, tile, exact=exact)[: len(product)] for tile in items]
         scores = products[0] if len(products) == 1 else torch.cat(products, dim=1)
-        copies, originals = self.retrieval.source.equal_columns(places)
+        copies, originals = self.retrieval.source.equal_columns(positions)
         if len(copies):
             scores[:, self.device.send(copies)] = scores[:, self.device.send(originals)]
-        product.leave_out(scores, places)
+        product.leave_out(scores, positions)
         return scores
 
 
@@ -162,29 +162,29 @@ class _Product:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def leave_out(self, scores: torch.Tensor, places: Ints) -> None:
+    def leave_out(self, scores: torch.Tensor, positions: Ints) -> None:
         """Give masked items the score −inf."""
-        rows, columns = self._gallery.masked(places, self._rows)
+        rows, columns = self._gallery.masked(positions, self._rows)
         scores[self._put(rows), self._put(columns)] = -torch.inf
 
-    def gather(self, scores: torch.Tensor, places: Ints) -> None:
+    def gather(self, scores: torch.Tensor, positions: Ints) -> None:
         """Take the positives from the scores of some places."""
-        if places[-1] - places[0] < len(places):
-            column = self._place - places[0]
-            is_present = (column >= 0) & (column < len(places))
+        if positions[-1] - positions[0] < len(positions):
+            column = self._place - positions[0]
+            is_present = (column >= 0) & (column < len(positions))
         else:
-            standing = self._put(places)
+            standing = self._put(positions)
             column = torch.searchsorted(standing, self._place)
-            is_present = standing[column.clamp(max=len(places) - 1)] == self._place
+            is_present = standing[column.clamp(max=len(positions) - 1)] == self._place
         is_present &= self._place < self._high[:, :1]
-        part_scores = scores.gather(1, column.clamp(0, len(places) - 1))
+        part_scores = scores.gather(1, column.clamp(0, len(positions) - 1))
         self._negated = torch.where(is_present, 0 - part_scores, self._negated)
 
-    def count_at_once(self, scores: torch.Tensor, places: Ints) -> None:
+    def count_at_once(self, scores: torch.Tensor, positions: Ints) -> None:
         """All of it, where all scores of the queries are there."""
-        self.gather(scores, places)
+        self.gather(scores, positions)
         self.sort()
-        self.count(scores, places)
+        self.count(scores, positions)
 
     def sort(self) -> None:
         """Put the positives in order: by score, then by index if that breaks ties."""
@@ -227,30 +227,30 @@ class _Product:
         interval *= self._scale
         return interval.clamp_(max=last).clamp_(min=0).long()
 
-    def count(self, scores: torch.Tensor, places: Ints) -> None:
+    def count(self, scores: torch.Tensor, positions: Ints) -> None:
         """Count the other items, without those that are positive for all queries."""
-        low, high = self._gallery.positive_columns(places, self._rows)
+        low, high = self._gallery.positive_columns(positions, self._rows)
         step = max(_SCORES_AT_ONCE[scores.is_cuda] // len(self), 1)
-        for first, stop in ((0, low.max()), (max(low.max(), high.min()), len(places))):
+        for first, stop in ((0, low.max()), (max(low.max(), high.min()), len(positions))):
             for start in range(first, stop, step):
                 column = np.arange(start, min(start + step, stop))
-                part = scores[:, start : column[-1] + 1]
+                block = scores[:, start : column[-1] + 1]
                 if low.min() <= column[-1] and start < high.max():
                     is_positive = (low[:, None] <= column) & (column < high[:, None])
-                    part = part.masked_fill(self._put(is_positive), -torch.inf)
-                self._count(part, places[column])
+                    block = block.masked_fill(self._put(is_positive), -torch.inf)
+                self._count(block, positions[column])
 
-    def _count(self, scores: torch.Tensor, places: Ints) -> None:
+    def _count(self, scores: torch.Tensor, positions: Ints) -> None:
         """Count items by interval; look up those that have a positive in theirs, and count them there.
 
         Additions to one cell may wait for each other. Items behind all positives are never read; they are spread.
         """
-        column = torch.arange(len(places), device=scores.device)
+        column = torch.arange(len(positions), device=scores.device)
         interval = self._intervals(scores, last=(self._num_intervals + column % self._spread).to(scores.dtype))
         self._counts.scatter_add_(1, interval, self._ones(interval.shape))
         row, column = self._is_occupied.gather(1, interval).nonzero(as_tuple=True)
-        index = self._order[self._put(places)][column] if self._by_index else None
-        pair = column.add_(row, alpha=len(places))
+        index = self._order[self._put(positions)][column] if self._by_index else None
+        pair = column.add_(row, alpha=len(positions))
         negated = _take(scores, pair).neg_()
         cell = _take(self._first_cell, _take(interval, pair).add_(row, alpha=self._first.shape[1]))
         for step in reversed(range(self._steps)):
@@ -279,17 +279,17 @@ class _Product:
 
         Of scores nothing is read but where they change: they come as 0 and 1 in turn.
         """
-        number, width = self._negated.shape
-        negatives = self._negatives.view(number, width + 1, 2)
+        num_rows, width = self._negated.shape
+        negatives = self._negatives.view(num_rows, width + 1, 2)
         counts = torch.cat([self._number[:, 0], negatives.amax().long()[None]]).cpu().numpy()
         if counts[-1] < 256:
             negatives = negatives.byte()
         changes = self._negated != self._negated.roll(1, dims=1)
-        empty = empty_positives(number, width, self._dtype, by_index=False)
+        empty = empty_positives(num_rows, width, self._dtype, by_index=False)
         return empty._replace(
             score=(changes.cumsum(dim=1, dtype=torch.uint8) % 2).cpu().numpy().astype(self._dtype),
             level=self._level.cpu().numpy(),
-            number=counts[:-1],
+            num_positives=counts[:-1],
             negatives=negatives.cpu().numpy().astype(np.int32, copy=False),
         )
 

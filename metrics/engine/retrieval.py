@@ -13,10 +13,10 @@ from hiertree import level_counts
 from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
+from ..conventions import MetricRequest
 from ..formulas import FORMULAS
 from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
-from ..request import MetricRequest
 from .blocks import for_each, row_ranges
 
 # Kinds that always leave out queries without positives: AP# as its authors do, distances because 0 is their best.
@@ -41,8 +41,8 @@ class Retrieval(Generic[Source]):
     def relevances(self) -> list[Floats]:
         """(Q, L+1) the relevance of each level, for each of the H-APs."""
         counts = self.totals if self.counts is None else self.counts
-        metrics = (metric for metric in self.request.metrics if metric.kind == "H-AP")
-        return [self.request.table(metric, counts, slice(None)) for metric in metrics]
+        alphas = (metric.parameters for metric in self.request.metrics if metric.kind == "H-AP")
+        return [self.request.table(counts, slice(None), **alpha) for alpha in alphas]
 
     def values(
         self, rank: Callable[[Ties, Floats], Ranked], rows: slice | Ints, *, totals: Ints | None = None
@@ -51,22 +51,28 @@ class Retrieval(Generic[Source]):
 
         ``rank`` ranks them as :class:`RankedLists` asks it to; ``totals`` (r, L+1) are given where lists lost items.
         """
-        row_totals = self.totals[rows] if totals is None else totals
-        counts = row_totals if self.counts is None else self.counts[rows]
-        lists = RankedLists(rank, self.request, rows, row_totals, counts, self.num_ranks)
+        lists = self.lists(rank, rows, totals)
         values = np.empty((len(lists), len(self.request.metrics)))
         for column, metric in enumerate(self.request.metrics):
-            values[:, column] = FORMULAS[metric.kind](lists, metric)
+            values[:, column] = FORMULAS[metric.kind](lists, **metric.options)
             if self.request.rules.empty_queries == "zero" and metric.kind not in _LEAVES_OUT:
                 values[np.isnan(values[:, column]), column] = 0.0
         return values
+
+    def lists(
+        self, rank: Callable[[Ties, Floats], Ranked], rows: slice | Ints, totals: Ints | None = None
+    ) -> RankedLists:
+        """The ranked lists of some queries, of which ``rank`` and ``totals`` are as in :meth:`values`."""
+        row_totals = self.totals[rows] if totals is None else totals
+        counts = row_totals if self.counts is None else self.counts[rows]
+        return RankedLists(rank, self.request, rows, row_totals, counts, self.num_ranks)
 
     def values_of_positives(self, rows: Ints, positives: SortedPositives) -> Floats:
         """The values of queries from their sorted positives and the counts of other items."""
         values = np.empty((len(rows), len(self.request.metrics)))
 
-        def work(part: slice) -> None:
-            values[part] = self.values(partial(ranked_positives, positives.rows(part)), rows[part])
+        def work(block: slice) -> None:
+            values[block] = self.values(partial(ranked_positives, positives.rows(block)), rows[block])
 
         row_bytes = 4 * BYTES_OF_A_POSITIVE * max(positives.score.shape[1], 1)
         for_each(work, *row_ranges(len(rows), row_bytes=row_bytes))
@@ -91,15 +97,18 @@ class ScoredLists(NamedTuple):
         return totals
 
 
-def values_of_lists(retrieval: Retrieval[ScoredLists]) -> Floats:
-    """(Q, M) values of the metrics."""
+def values_of_lists(
+    retrieval: Retrieval[ScoredLists], formula: Callable[[RankedLists], Floats] | None = None
+) -> Floats:
+    """(Q, M) values of the metrics; those of a formula, (Q, 1), if it is given."""
     lists = retrieval.source
-    values = np.empty((len(retrieval), len(retrieval.request.metrics)))
+    values = np.empty((len(retrieval), 1 if formula else len(retrieval.request.metrics)))
 
     def work(rows: slice) -> None:
         matrix = lists.scores[rows], lists.levels[rows], lists.excluded[rows]
         positives = sort_matrix(*matrix, ties=retrieval.request.ties)
-        values[rows] = retrieval.values(partial(ranked_positives, positives), rows)
+        rank = partial(ranked_positives, positives)
+        values[rows] = formula(retrieval.lists(rank, rows))[:, None] if formula else retrieval.values(rank, rows)
 
     for_each(work, *row_ranges(len(values), row_bytes=_ITEM_BYTES * max(retrieval.num_ranks, 1)))
     return values

@@ -42,17 +42,18 @@ class Similarity:
 
     def __init__(self, query: Vectors, items: Vectors, gallery: Gallery, *, device: str | None = None) -> None:
         self._query, self._items, self.gallery = query, items, gallery
+        self.embeddings = query.array, items.array  # as given
         self.dimensions = query.dimensions
         self.device = _device(device)
         self.dtype = np.dtype(np.result_type(query.dtype, items.dtype))
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
-        self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, _LEAST_TILE)
+        self._chunk = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, _LEAST_TILE)
         if self.device is None:
             self.held = not items.mapped and num_items * row_bytes <= LARGEST_COPY
-            width = num_items if self.held else min(self._piece, LONGEST_TILE)
+            width = num_items if self.held else min(self._chunk, LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= self.device.gallery_bytes
-            width = self._piece  # independent of free memory, so that values are too
+            width = self._chunk  # independent of free memory, so that values are too
         self.tile_ranges = ranges(num_items, width)
         norms = query.longest, items.longest
         largest_exact = LARGEST_SUM if self.device is None else self.device.largest_integer
@@ -64,12 +65,12 @@ class Similarity:
 
         A tile of a file is consecutive rows of it. Equal vectors belong to the tile of the first of them.
         """
-        return [places for places in self._divided() if len(places)]
+        return [positions for positions in self._divided() if len(positions)]
 
     def _standing(self, tile: slice) -> Ints:
         """The places of the items of a tile, in ascending order."""
         in_file = self._items.mapped and not self.held
-        return np.sort(self.gallery.tree.place[tile]) if in_file else np.arange(tile.start, tile.stop)
+        return np.sort(self.gallery.tree.position[tile]) if in_file else np.arange(tile.start, tile.stop)
 
     def _divided(self) -> list[Ints]:
         """The places of each tile; a vector moves to the tile of the first vector that equals it."""
@@ -90,28 +91,28 @@ class Similarity:
 
     def tiles_with_positives(self, rows: Ints, products: list[slice]) -> Iterator[tuple[Ints, list[slice]]]:
         """Yield each tile that holds positives of these rows, and the products that have some in it."""
-        for places in self.tiles:
-            low, high = self.gallery.positive_columns(places, rows)
+        for positions in self.tiles:
+            low, high = self.gallery.positive_columns(positions, rows)
             relevant_products = [product for product in products if (low[product] < high[product]).any()]
             if relevant_products:
-                yield places, relevant_products
+                yield positions, relevant_products
 
     def queries(self, rows: Ints, height: int) -> Array:
         """The vectors of some queries, padded with the first one to a multiple of ``height``."""
         return self._vectors(self._query, np.append(rows, np.repeat(rows[:1], -len(rows) % height)))
 
-    def items(self, places: Ints) -> Any:
+    def items(self, positions: Ints) -> Any:
         """The vectors of the items at some places, on the device if there is one."""
         if self.held:
-            consecutive = places[-1] - places[0] < len(places)
-            return self._copy[slice(places[0], places[-1] + 1) if consecutive else places]
-        items = self._vectors(self._items, self.gallery.tree.order[places])
+            consecutive = positions[-1] - positions[0] < len(positions)
+            return self._copy[slice(positions[0], positions[-1] + 1) if consecutive else positions]
+        items = self._vectors(self._items, self.gallery.tree.order[positions])
         return items if self.device is None else self.device.send(items)
 
-    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, *, height: int, threads: int) -> None:
+    def fill(self, queries: Array, items: Any, positions: Ints, scores: Array, *, height: int, threads: int) -> None:
         """Write the scores of padded queries against the items of a part."""
         self._multiply(queries, items, scores, height, threads)
-        copies, originals = self.equal_columns(places)
+        copies, originals = self.equal_columns(positions)
         if len(copies):
             scores[:, copies] = scores[:, originals]
 
@@ -132,37 +133,37 @@ class Similarity:
 
         for_each(multiply, pairs, threads)
 
-    def equal_columns(self, places: Ints) -> tuple[Ints, Ints]:
+    def equal_columns(self, positions: Ints) -> tuple[Ints, Ints]:
         """The columns of a part (or of all parts) whose vectors equal earlier ones, and the columns of those."""
         if self._first is None:
-            return places[:0], places[:0]
-        first = self._first[places]
-        copies = np.flatnonzero(first != places)
-        return copies, np.searchsorted(places, first[copies])
+            return positions[:0], positions[:0]
+        first = self._first[positions]
+        copies = np.flatnonzero(first != positions)
+        return copies, np.searchsorted(positions, first[copies])
 
     @cached_property
     def _copy(self) -> Any:
         """The whole gallery in tree order, normalized, on the device if there is one."""
         if self.device is None:
             return self._vectors(self._items, self.gallery.tree.order, threads=num_threads())
-        return self.device.send_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
+        return self.device.send_all(self._chunks(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property
     def _first(self) -> Ints | None:
         """For each position, that of the first equal vector; None if all differ or scores are exact."""
         if self.exact:
             return None
-        hashes = np.concatenate([hashes_of(piece) for piece in self._pieces()])
+        hashes = np.concatenate([hashes_of(chunk) for chunk in self._chunks()])
         return first_of_equal(hashes, lambda rows: self._vectors(self._items, self.gallery.tree.order[rows]))
 
     def _vectors(self, vectors: Vectors, rows: slice | Ints, *, threads: int = 1) -> Array:
         """Some rows prepared for products: as small integers, or with norm 1."""
         return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
 
-    def _pieces(self) -> Iterator[Array]:
+    def _chunks(self) -> Iterator[Array]:
         copied = self.held and self.device is None
-        for piece in ranges(len(self.gallery), self._piece):
-            yield self._copy[piece] if copied else self._vectors(self._items, self.gallery.tree.order[piece])
+        for chunk in ranges(len(self.gallery), self._chunk):
+            yield self._copy[chunk] if copied else self._vectors(self._items, self.gallery.tree.order[chunk])
 
 
 def _device(name: str | None) -> Device | None:

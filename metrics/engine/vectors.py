@@ -69,10 +69,10 @@ class Vectors:
 
         def fill(rows: slice) -> None:
             for start in range(rows.start, rows.stop, _ROWS_IN_CACHE):
-                part = slice(start, min(start + _ROWS_IN_CACHE, rows.stop))
-                block = self.array[indices[part]].astype(np.result_type(self.dtype, dtype), copy=False)
+                chunk = slice(start, min(start + _ROWS_IN_CACHE, rows.stop))
+                block = self.array[indices[chunk]].astype(np.result_type(self.dtype, dtype), copy=False)
                 scale(block)
-                scaled[part] = block
+                scaled[chunk] = block
 
         for_each(fill, ranges(len(indices), _ROWS_OF_A_THREAD), threads=threads)
         return scaled
@@ -101,15 +101,15 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
         return None
     first = np.arange(len(hashes))
     step = max(_BYTES_AT_ONCE // rows_of(candidates[:1]).nbytes, 1)
-    place_of_vector: dict[bytes, int] = {}  # rows of the hash at hand
+    row_of_vector: dict[bytes, int] = {}  # rows of the hash at hand
     last: np.uint64 | None = None
     for start in range(0, len(candidates), step):
-        places = candidates[start : start + step]
-        vectors = rows_of(places)
-        for place, row in zip(places.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
-            if hashes[place] != last:
-                place_of_vector, last = {}, hashes[place]
-            first[place] = place_of_vector.setdefault(row.tobytes(), place)
+        rows_at_once = candidates[start : start + step]
+        vectors = rows_of(rows_at_once)
+        for row_index, row in zip(rows_at_once.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
+            if hashes[row_index] != last:
+                row_of_vector, last = {}, hashes[row_index]
+            first[row_index] = row_of_vector.setdefault(row.tobytes(), row_index)
     return None if (first == np.arange(len(first))).all() else first
 
 
@@ -124,11 +124,11 @@ def find_repeated(hashes: Words) -> Ints:
 def hashes_of(vectors: Array) -> Words:
     """(n,) hashes: each word of a vector times an odd number of its own, summed; equal vectors have equal hashes."""
     hashes = np.empty(len(vectors), np.uint64)
-    words = vectors.view(f"u{vectors.itemsize}")
-    minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
-    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) << 1 | 1
-    parts = ranges(len(words), _ROWS_OF_A_THREAD)
-    for_each(lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]), parts, num_threads())
+    bits = vectors.view(f"u{vectors.itemsize}")
+    minus_zero = np.array(-0.0, vectors.dtype).view(bits.dtype)[()]
+    factors = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) << 1 | 1
+    chunks = ranges(len(bits), _ROWS_OF_A_THREAD)
+    for_each(lambda chunk: _hash_rows(bits[chunk], minus_zero, factors, hashes[chunk]), chunks, num_threads())
     return hashes
 
 
@@ -198,10 +198,10 @@ def _make_integers(rows: Array) -> None:
 
 
 @jit
-def _hash_rows(words: Array, minus_zero: Any, factors: Words, hashes: Words) -> None:
-    for row in range(len(words)):
+def _hash_rows(bits: Array, minus_zero: Any, factors: Words, hashes: Words) -> None:
+    for row in range(len(bits)):
         row_hash = np.uint64(0)
-        for column in range(words.shape[1]):
-            word = words[row, column]
+        for column in range(bits.shape[1]):
+            word = bits[row, column]
             row_hash += (np.uint64(0) if word == minus_zero else np.uint64(word)) * factors[column]
         hashes[row] = row_hash

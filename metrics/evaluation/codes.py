@@ -9,11 +9,11 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, ShapeError
-from hiertree.evaluation_options import RetrievalOptions
+from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions
 from hiertree.options import with_options_of
 
 from ..result import Evaluation
-from .inputs import CheckedRetrievalOptions, check_inputs
+from . import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,22 +24,22 @@ _MOST_BITS = 2**16 - _WORD  # so that a distance fits a uint16
 
 
 @dataclass(frozen=True, eq=False)
-class _Words:
+class _Codes:
     """Codes as (n, W) uint64 words, padded with zeros, and their number of bits."""
 
-    words: NDArray[np.uint64]
+    packed: NDArray[np.uint64]
     bits: int
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.packed)
 
 
 @with_options_of(CheckedRetrievalOptions)
 def evaluate_codes(
-    query_codes: Any,
-    query_paths: Any,
-    gallery_codes: Any = None,
-    gallery_paths: Any = None,
+    query_codes: ArrayLike,
+    query_paths: Labels,
+    gallery_codes: ArrayLike | None = None,
+    gallery_paths: Labels | None = None,
     **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
     """Every metric of a retrieval by Hamming distance, exact over its ties: ``AP`` is AP_T, ``NDCG`` is NDCG_T.
@@ -75,12 +75,12 @@ def evaluate_codes(
     checked_options = CheckedRetrievalOptions(**options)
     queries, items, labels, request = check_inputs(inputs, checked_options, reader=_as_words, of_codes=True)
     gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    codes = Codes(queries.words, np.ascontiguousarray(items.words[gallery.tree.order].T), queries.bits, gallery)
+    codes = Codes(queries.packed, np.ascontiguousarray(items.packed[gallery.tree.order].T), queries.bits, gallery)
     values = values_of_codes(Retrieval(codes, request, gallery.totals, gallery.counts, num_ranks=len(items)))
     return labels.evaluation(request, values, ranked_by="Hamming distance", bits=queries.bits)
 
 
-def _as_words(values: Any, *, name: str) -> _Words:
+def _as_words(values: Any, *, name: str) -> _Codes:
     array = to_numpy(values)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, bits), or (n, bits / 8) packed in uint8")
@@ -89,6 +89,8 @@ def _as_words(values: Any, *, name: str) -> _Words:
         if array.dtype != np.bool_ and (array.dtype.kind not in "if" or not (np.abs(array) == 1).all()):
             expected = "packed uint8, booleans, or numbers that are all −1 or +1"
             remedy = "binarize with embeddings > 0"
+            if array.dtype == np.int8:  # as sentence-transformers packs "binary" embeddings
+                remedy = "pass (codes.astype(int) + 128).astype(numpy.uint8) if eight bits are packed in each"
             raise EmbeddingError(f"{name} of type {array.dtype}", expected=expected, remedy=remedy)
         num_bits, array = array.shape[1], np.packbits(array > 0, axis=1)
     if num_bits > _MOST_BITS:
@@ -96,4 +98,4 @@ def _as_words(values: Any, *, name: str) -> _Words:
     width = -(-array.shape[1] // 8) * 8
     padded = np.zeros((len(array), width), np.uint8)
     padded[:, : array.shape[1]] = array
-    return _Words(padded.view(np.uint64), num_bits)
+    return _Codes(padded.view(np.uint64), num_bits)

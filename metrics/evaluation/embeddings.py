@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import RetrievalOptions, Search, SearchOptions
+from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions, Search, SearchOptions
 from hiertree.options import split_options, with_options_of
 
 from ..result import Evaluation
-from .inputs import CheckedRetrievalOptions, check_inputs
+from . import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -22,10 +21,10 @@ class EvaluateOptions(RetrievalOptions, SearchOptions, total=False):
 
 @with_options_of(CheckedRetrievalOptions, Search)
 def evaluate(
-    query: Any,
-    query_paths: Any,
-    gallery: Any = None,
-    gallery_paths: Any = None,
+    query: ArrayLike,
+    query_paths: Labels,
+    gallery: ArrayLike | None = None,
+    gallery_paths: Labels | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
@@ -62,6 +61,9 @@ def evaluate(
             list, also in self-retrieval.
         gallery_ids: N ids, for a separate gallery.
         junk: for each query the indices of gallery items to leave out of its list.
+        uneven: what labels in text or a frame are whose last ones are missing: ``"error"``, ``"pad"``, ``"truncate"``
+            or ``"unknown"``, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last column of labels into levels, such as ``" > "`` of ``"Animals > Birds"``.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
         device: a torch device such as ``"cuda"`` that multiplies and counts. The gallery is kept there if it takes no
             more than half of the free memory; otherwise it is sent tile by tile.
@@ -92,7 +94,8 @@ def evaluate(
     """
     search_options, conventions = split_options(options, Search, CheckedRetrievalOptions)
     search, checked_options = Search(**search_options), CheckedRetrievalOptions(**conventions)
-    from ..engine.compute import values_of_embeddings  # takes numba with it
+    from ..engine.blocks import current_group  # takes numba with it
+    from ..engine.compute import values_of_embeddings
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity
     from ..engine.vectors import as_vectors
@@ -101,18 +104,10 @@ def evaluate(
     inputs = query, query_paths, gallery, gallery_paths
     queries, items, labels, request = check_inputs(inputs, checked_options, reader=as_vectors)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    request_of: Any = partial(
-        Retrieval, request=request, totals=ranked.totals, counts=ranked.counts, num_ranks=len(items)
-    )
-    group = None
+    similarity = Similarity(queries, items, ranked, device=search.device)
+    retrieval = Retrieval(similarity, request, ranked.totals, ranked.counts, num_ranks=len(items))
     if search.distributed:
         require_package("torch", extra="train")
-        from ..engine.processes import check_alike, current_group
-
-        group = current_group()
-        check_alike(request_of((ranked, queries.array, items.array)), group)
-    similarity = Similarity(queries, items, ranked, device=search.device)
-    values = values_of_embeddings(
-        request_of(similarity), block_size=search.block_size, group=group, progress=search.progress
-    )
+    group = current_group() if search.distributed else None
+    values = values_of_embeddings(retrieval, block_size=search.block_size, group=group, progress=search.progress)
     return labels.evaluation(request, values, ranked_by="cosine similarity", details=str(similarity.dtype))

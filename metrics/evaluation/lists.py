@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,13 +24,14 @@ from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
 from ..trec_reading import Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
+from . import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..request import MetricRequest
+    from ..conventions import MetricRequest
 
+_log = logging.getLogger(__name__)
 _NUMERIC = {int, float, np.int64, np.float32, np.float64}
 _LARGEST = 2.0**53  # beyond it float64 rounds integers
 
@@ -39,14 +41,31 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: Ch
     if is_frame(run) or isinstance(run, Mapping | str | os.PathLike):
         names = "pass the names of the labels' rows, such as query_names=labels.index"
         raise OptionError("a run of names with label paths", expected="query_names too", remedy=names)
-    indices = to_numpy(run, name="run")
+    indices, scores = _hits(run) if _holds_hits(run) else (to_numpy(run, name="run"), None)
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
         problem = f"a run of shape {indices.shape} and type {indices.dtype}"
         raise ShapeError(problem, expected="(Q, K) gallery indices", remedy=remedy)
     if gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0:
         gallery_paths = np.atleast_1d(to_numpy(gallery_paths))
-    return _evaluate(indices.astype(np.int64, copy=False), None, query_paths, gallery_paths, options)
+    return _evaluate(indices.astype(np.int64, copy=False), scores, query_paths, gallery_paths, options)
+
+
+def _holds_hits(run: Any) -> bool:
+    """Whether a run is what ``semantic_search`` of sentence-transformers returns."""
+    is_nested = isinstance(run, list) and all(isinstance(each, list) for each in run)
+    first: Any = next(chain.from_iterable(run), None) if is_nested else None
+    return isinstance(first, dict) and {"corpus_id", "score"} <= first.keys()
+
+
+def _hits(run: list[list[Mapping[str, Any]]]) -> tuple[Ints, Floats]:
+    """The indices and scores (Q, K) of such hits."""
+    row = np.repeat(np.arange(len(run)), [*map(len, run)])
+    hits = [*chain.from_iterable(run)]
+    item = np.array([hit["corpus_id"] for hit in hits], np.int64)
+    score = np.array([hit["score"] for hit in hits], np.float64)
+    indices, scores = _padded(row, len(run), (item, -1), (score, 0.0))
+    return indices, scores
 
 
 def evaluate_named(
@@ -61,7 +80,8 @@ def evaluate_named(
     if is_self != (gallery_names is None):
         raise OptionError("only one of gallery_paths and gallery_names", expected="both or neither")
     labels = {"query_paths": query_paths} | ({} if is_self else {"gallery_paths": gallery_paths})
-    numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels])
+    policies: Any = {"drop_names": True, "uneven": options.uneven, "separator": options.separator}
+    numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels], **policies)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = rows_of_names(query_names, "query_names", len(queries))
     row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))
@@ -131,17 +151,32 @@ def _values_of_indices(indices: Ints, scores: Floats | None, labels: Labels, req
     for column in range(items.shape[1]):
         agree &= items[indices, column] == queries[:, None, column]
         levels += agree
+    if gallery.depths is not None:
+        levels[levels != gallery.depths[indices]] = 0
     if request.rules.repeats == "irrelevant":
         levels[_repeated(indices)] = 0
     rows, masked = mask.pairs(slice(0, len(queries)))
     row_offsets = np.arange(len(queries))[:, None] * len(items)
     excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
-    places = np.arange(indices.shape[1])
+    ranks = np.arange(indices.shape[1])
     if scores is None:
-        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
+        scores = np.broadcast_to(-ranks.astype(np.float64), indices.shape)
     lists = ScoredLists(scores, levels, excluded)
-    totals = drop_ranked(mask.dropped, *lists, places, gallery.totals)
-    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
+    totals = drop_ranked(mask.dropped, *lists, ranks, gallery.totals)
+    _say_if_cut(request, lists, totals, num_items=len(items))
+    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(ranks)))
+
+
+def _say_if_cut(request: MetricRequest, lists: ScoredLists, totals: Ints, *, num_items: int | None) -> None:
+    """Say in one line which metrics lack positives that lists cut short leave out; ``num_items`` where it is known."""
+    length = lists.scores.shape[1]
+    num_listed = ((lists.levels > 0) & ~lists.excluded).sum(axis=1)
+    is_cut = (num_listed < totals[:, 1:].sum(axis=1)) & (lists.excluded.sum(axis=1) < length)
+    names = [metric.name for metric in request.metrics if metric.cutoff is None or metric.cutoff > length]
+    if is_cut.any() and names and (num_items is None or length < num_items - 1):
+        of_items = "" if num_items is None else f" of {num_items} items"
+        text = "lists hold at most %d%s; unlisted positives of %d queries count as never found, which bounds %s"
+        _log.warning(text, length, of_items, is_cut.sum(), ", ".join(names))
 
 
 def _repeated(indices: Ints) -> NDArray[np.bool_]:
@@ -167,12 +202,7 @@ class _Matched(NamedTuple):
 
 
 def evaluate_judged(
-    run: Any,
-    qrels: Any,
-    options: CheckedRetrievalOptions,
-    *,
-    num_levels: int | None,
-    higher_is_better: bool,
+    run: Any, qrels: Any, options: CheckedRetrievalOptions, *, num_levels: int | None, higher_is_better: bool
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
     rules, matched = options.rules, _match_mappings(run, qrels) if higher_is_better else None
@@ -190,6 +220,7 @@ def evaluate_judged(
     totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
     columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
     lists = ScoredLists(*_padded(row, len(names), *columns))
+    _say_if_cut(request, lists, totals, num_items=None)
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
     values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
     counts = f"strict: as judged by {matched.sources[1]}; {unjudged_note}"
@@ -241,7 +272,7 @@ def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> _Matched:
     """The level of each listed item, by the number of its name; refuses unjudged items on request."""
     _check_same_names(run, qrels)
     names = [*dict.fromkeys([*qrels.queries, *run.queries])]
-    row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
+    row = _renumbered(run.query, run.queries, {name: index for index, name in enumerate(names)})
     level = _levels_of_listed(run, qrels, row)
     if refuse:
         run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError)
@@ -268,22 +299,22 @@ def _example(names: Sequence[Hashable]) -> str:
     return f"such as {names[0]!r}" if len(names) else "none"
 
 
-def _renumbered(numbers: Ints, names: Sequence[Hashable], places: Mapping[Hashable, int]) -> Ints:
+def _renumbered(codes: Ints, names: Sequence[Hashable], codes_of_names: Mapping[Hashable, int]) -> Ints:
     """The new number of each name; −1 for a name without one."""
-    return np.array([places.get(name, -1) for name in names], np.int64)[numbers]
+    return np.array([codes_of_names.get(name, -1) for name in names], np.int64)[codes]
 
 
-def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
+def _padded(row: Ints, num_rows: int, *columns: tuple[Array, Any]) -> list[Array]:
     """Each column of triples as (Q, K), in the order of each row, with ``fill`` past a list's end."""
-    lengths, order = np.bincount(row, minlength=number), None
+    lengths, order = np.bincount(row, minlength=num_rows), None
     if (row[1:] < row[:-1]).any():
         order = np.argsort(row, kind="stable")
         row = row[order]
-    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     padded = []
     for values, fill in columns:
-        cells = np.full((number, int(lengths.max(initial=0))), fill, values.dtype)
-        cells[row, place] = values if order is None else values[order]
+        cells = np.full((num_rows, int(lengths.max(initial=0))), fill, values.dtype)
+        cells[row, column] = values if order is None else values[order]
         padded.append(cells)
     return padded
 
@@ -292,7 +323,7 @@ def _levels_of_listed(run: Triples, qrels: Triples, row: Ints) -> Ints:
     """The level of each item of a run, −1 without a judgment; ``row`` is the place of each query in the judgments."""
     import pandas as pd
 
-    item = _renumbered(run.item, run.items, {name: number for number, name in enumerate(qrels.items)})
-    pair_numbers = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
-    place = qrels.pairs().get_indexer(pd.Index(pair_numbers))
-    return np.append(qrels.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
+    item = _renumbered(run.item, run.items, {name: index for index, name in enumerate(qrels.items)})
+    pair_codes = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
+    judgment = qrels.pairs().get_indexer(pd.Index(pair_codes))
+    return np.append(qrels.value, -1)[judgment].astype(np.int64)  # −1 reads the appended −1

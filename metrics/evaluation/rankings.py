@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Literal
 
 from hiertree.errors import OptionError
-from hiertree.evaluation_options import RetrievalOptions
+from hiertree.evaluation_options import Labels, RetrievalOptions
 from hiertree.options import check_choice, with_options_of
 
 from ..result import Evaluation
-from ..runs import as_run
-from .inputs import CheckedRetrievalOptions
+from ..runs import Judgments, Run, as_run
+from . import CheckedRetrievalOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 @with_options_of(CheckedRetrievalOptions)
 def evaluate_ranking(
-    run: Any,
-    qrels: Any = None,
+    run: Run,
+    qrels: Judgments | None = None,
     *,
-    query_paths: Any = None,
-    gallery_paths: Any = None,
-    query_names: Any = None,
-    gallery_names: Any = None,
+    query_paths: Labels | None = None,
+    gallery_paths: Labels | None = None,
+    query_names: Iterable[Hashable] | None = None,
+    gallery_names: Iterable[Hashable] | None = None,
     num_levels: int | None = None,
     higher_is_better: bool = True,
     **options: Unpack[RetrievalOptions],

@@ -10,14 +10,15 @@ import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, as_float64, check_same_rows, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.evaluation_options import MetricOptions
+from hiertree.evaluation_options import ArrayLike, MetricOptions
 from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..request import CheckedOptions
+from ..conventions import CheckedOptions
 from ..result import Evaluation
-from .inputs import checked_num_levels
+from . import checked_num_levels
 
 if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
@@ -31,10 +32,10 @@ _SAMPLE = 64  # rows
 
 @with_options_of(CheckedOptions)
 def evaluate_scores(
-    scores: Any,
-    levels: Any,
+    scores: ArrayLike | IntoDataFrame,
+    levels: ArrayLike | IntoDataFrame,
     *,
-    valid: Any = None,
+    valid: ArrayLike | IntoDataFrame | None = None,
     num_levels: int | None = None,
     **options: Unpack[MetricOptions],
 ) -> Evaluation:

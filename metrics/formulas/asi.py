@@ -16,23 +16,22 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
-from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio, tie_groups
-from ..request import Metric
+from ..ranking.ranked import Ranked, RankedLists, TieGroups, count_within, ratio, tie_groups
 
 _MANY = 256  # least places of a tie group whose sum is taken as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
+def compute(lists: RankedLists, *, level: int = 0) -> Floats:
     """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, all positives are equal."""
     ranked, ties, totals = lists.ranked, lists.tie_groups, lists.totals
-    if metric.level:
-        ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
+    if level:
+        ranked = ranked._replace(level=(ranked.level >= level).astype(np.uint8))
         ties = tie_groups(ranked, 1)
-        totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
+        totals = np.stack([totals[:, :level].sum(axis=1), totals[:, level:].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
-    num_counted = number_within(ranked, positives)
+    num_counted = count_within(ranked, positives)
     _overlap_sums(ranked, num_counted, ties, totals, harmonic, lists.paper, sums)
     return ratio(sums, positives)
 
@@ -63,10 +62,10 @@ def _tied_excess(
                 mantissa, shift = mantissa / _TINY, shift + 1
             elif mantissa > 1.0 and shift > 0:
                 mantissa, shift = mantissa * _TINY, shift - 1
-        place = num_ahead + draw + 1
-        ideal = place - num_deeper
+        rank = num_ahead + draw + 1
+        ideal = rank - num_deeper
         if ideal > 0:
-            overlap += (ideal - excess - min(num_before + (members if draw + 1 == size else 0), ideal)) / place
+            overlap += (ideal - excess - min(num_before + (members if draw + 1 == size else 0), ideal)) / rank
     first, last = max(num_ahead, bound), min(stop, num_ahead + size - 1)
     return overlap + members / size * _mean_places(num_ahead, first, last, harmonic)
 
@@ -77,8 +76,8 @@ def _mean_places(num_ahead: int, first: int, last: int, harmonic: Floats) -> flo
     summed: float = last - first - num_ahead * (harmonic[last] - harmonic[first])
     if last - first <= _MANY:
         summed = 0.0
-        for place in range(first + 1, last + 1):
-            summed += (place - num_ahead) / place
+        for rank in range(first + 1, last + 1):
+            summed += (rank - num_ahead) / rank
     return summed
 
 
@@ -106,14 +105,14 @@ def _overlap_sums(
             num_so_far[depth] = num_deeper[depth]
         limit = np.int32(num_deeper[0])
         total_weight = harmonic[limit]
-        number, summed, item, groups = num_counted[row], 0.0, 0, 0
+        num_in_top, summed, item, groups = num_counted[row], 0.0, 0, 0
         while True:
-            untied_stop = min(ties.first[row, groups], number)
+            untied_stop = min(ties.first[row, groups], num_in_top)
             for member in range(item, untied_stop):
                 depth = level[member]
                 summed += total_weight - harmonic[np.uint32(min(max(offset[member], num_so_far[depth]), limit))]
                 num_so_far[depth] += np.int32(1)
-            if untied_stop == number:
+            if untied_stop == num_in_top:
                 break
             item, start, n = ties.stop[row, groups], offset[untied_stop], size[untied_stop]
             members = ties.members[row, groups]

@@ -12,8 +12,8 @@ import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, ratio, tie_groups
-from ..request import MOST_RANKS, Metric
 
 _MANY = 256  # least places of a tie group whose T is taken as a difference
 _BLOCK = 255  # most positives that a byte counts
@@ -21,32 +21,44 @@ _AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels count
 _FAR = 64  # from here on the next term of the series is below 1e-16
 
 
-def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """Precision summed over the positives (of the top k, if given), / the largest number of them there could be."""
-    positives = lists.num_positives(metric.level)
-    if metric.kind == "AP":
-        sums = lists.shared(_sums_by_level)[:, metric.level - 1]
-        return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
-    cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or MOST_RANKS)
+def ap(lists: RankedLists, *, level: int) -> Floats:
+    """Precision summed over the positives, / their number."""
+    sums = lists.shared(_sums_by_level)[:, level - 1]
+    return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, level), lists.num_positives(level))
+
+
+def map_at_k(lists: RankedLists, *, level: int, k: int) -> Floats:
+    """Precision summed over the positives of the top k, / the largest number of them there could be."""
+    positives = lists.num_positives(level)
+    sums = _sums_of_tops(lists, level, np.full(len(lists), k))
+    return ratio(sums, positives if lists.request.rules.cut_precision == "positives" else np.minimum(positives, k))
+
+
+def map_at_r(lists: RankedLists, *, level: int) -> Floats:
+    """Precision summed over the positives of the top R, / R, the number of positives."""
+    positives = lists.num_positives(level)
+    return ratio(_sums_of_tops(lists, level, positives), positives)
+
+
+def _sums_of_tops(lists: RankedLists, level: int, cutoffs: Ints) -> Floats:
     sums = np.empty(len(lists))
-    _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.paper, sums)
-    over_all = metric.kind == "mAP" and lists.request.rules.cut_precision == "positives"
-    return ratio(sums, positives if over_all else np.minimum(positives, cutoffs))
+    _sums_within(lists.ranked, level, np.ascontiguousarray(cutoffs), lists.paper, sums)
+    return sums
 
 
-def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
+def h_ap(lists: RankedLists, *, level: int = 0, alpha: float | None = None) -> Floats:
     """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
-    table = lists.relevance(metric)
+    table = lists.relevance(alpha)
     total = (table * lists.totals).sum(axis=1)
     table = np.where(lists.totals > 0, table, np.maximum.accumulate(table, axis=1))  # levels without items are filled
     rising = bool((np.diff(table, axis=1) >= 0).all())
     ranked = lists.ranked
     if lists.request.ties in ("worst", "best") and not rising:
         ranked = lists.ranked_by(table)  # a deeper level may have less relevance
-    if metric.level:
-        parts = np.empty(table.shape)
-        _hierarchical_sums(ranked, table, lists.paper, parts)
-        return ratio(parts[:, metric.level], total)
+    if level:
+        sums = np.empty(table.shape)
+        _hierarchical_sums(ranked, table, lists.paper, sums)
+        return ratio(sums[:, level], total)
     precisions = _sums_by_relevance(lists, ranked, table)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions).sum(axis=1), total)
 
@@ -65,9 +77,9 @@ def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Flo
     return np.where(by_level, sums, other_sums)
 
 
-def exact_level(lists: RankedLists, metric: Metric) -> Floats:
+def ap_of_level(lists: RankedLists, *, level: int) -> Floats:
     """AP of the items at one level, those of a deeper level taken out of the list."""
-    level, sums = metric.level, np.empty(len(lists))
+    sums = np.empty(len(lists))
     ranked = Ranked._make(map(np.empty_like, lists.ranked))
     _leave_out_deeper(lists.ranked, level, ranked)
     _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.paper, sums)
@@ -85,11 +97,11 @@ def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> 
     """(r, S) expected precision summed over the items of each set of levels, (r, L+1, S), level 0 being in none."""
     sums = np.empty((len(sets), 0))
     for first in range(0, sets.shape[2], _AT_ONCE):
-        part = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
-        words = (part << (_BITS * np.arange(part.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
-        part_sums = np.empty((len(sets), part.shape[2]))
-        _add_precisions(ranked, ties, words, paper, part_sums)
-        sums = np.column_stack([sums, part_sums])
+        block = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
+        memberships = (block << (_BITS * np.arange(block.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
+        block_sums = np.empty((len(sets), block.shape[2]))
+        _add_precisions(ranked, ties, memberships, paper, block_sums)
+        sums = np.column_stack([sums, block_sums])
     return sums
 
 
@@ -103,51 +115,51 @@ def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: i
 
 
 @jit
-def _harmonic(num_ahead: int, places: int) -> tuple[float, float]:
+def _harmonic(num_ahead: int, num_ranks: int) -> tuple[float, float]:
     """ΔH and T of the first places behind ``num_ahead`` items; for many places by the Euler–Maclaurin series."""
-    summed = places if places <= _MANY else max(min(places, _FAR - num_ahead), 0)
+    summed = num_ranks if num_ranks <= _MANY else max(min(num_ranks, _FAR - num_ahead), 0)
     first, second = 0.0, 0.0
-    for place in range(summed):
-        first += 1.0 / (num_ahead + place + 1)
-        second += place / (num_ahead + place + 1)
-    if summed < places:
-        low, high = 1.0 / (num_ahead + summed), 1.0 / (num_ahead + places)
-        first += np.log1p((places - summed) * low) + (high - low) / 2 - (high**2 - low**2) / 12
+    for rank in range(summed):
+        first += 1.0 / (num_ahead + rank + 1)
+        second += rank / (num_ahead + rank + 1)
+    if summed < num_ranks:
+        low, high = 1.0 / (num_ahead + summed), 1.0 / (num_ahead + num_ranks)
+        first += np.log1p((num_ranks - summed) * low) + (high - low) / 2 - (high**2 - low**2) / 12
         first += (high**4 - low**4) / 120 - (high**6 - low**6) / 252
-        second = places - (num_ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
+        second = num_ranks - (num_ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
     return first, second
 
 
 @jit
-def _group_precisions(members: float, hits: float, start: int, size: int, places: int, paper: bool) -> float:
+def _group_precisions(members: float, hits: float, start: int, size: int, num_ranks: int, paper: bool) -> float:
     """The sum of precisions that the first places of a tie group add, given the positives ahead of it."""
     if paper:
-        return members * (hits + members) / (start + size) if places == size else 0.0
-    first, second = _harmonic(start, places)
+        return members * (hits + members) / (start + size) if num_ranks == size else 0.0
+    first, second = _harmonic(start, num_ranks)
     return members / size * ((hits + 1) * first + (members - 1) / max(size - 1, 1) * second)
 
 
 @jit
-def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, sums: Floats) -> None:
-    """Fill ``sums``, (r, ≤ 8); byte s of ``words``, (r, L+1), is 1 where a level is in set s."""
+def _add_precisions(ranked: Ranked, ties: TieGroups, memberships: Words, paper: bool, sums: Floats) -> None:
+    """Fill ``sums``, (r, ≤ 8); byte s of ``memberships``, (r, L+1), is 1 where a level is in set s."""
     room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
     hits = np.empty(_AT_ONCE, np.int64)
     for row in range(len(sums)):
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         sums[row], hits[:] = 0.0, 0
-        item, number, groups = 0, ranked.number[row], 0
+        item, num_positives, groups = 0, ranked.num_positives[row], 0
         while True:
             untied_stop = ties.first[row, groups]
             for start in range(item, untied_stop, _BLOCK):
                 stop = min(start + _BLOCK, untied_stop)
-                _add_run(words[row], level[start:stop], offset[start:stop], hits, sums[row], room)
-            if untied_stop == number:
+                _add_run(memberships[row], level[start:stop], offset[start:stop], hits, sums[row], room)
+            if untied_stop == num_positives:
                 break
             item, start, n = ties.stop[row, groups], offset[untied_stop], size[untied_stop]
             for column in range(sums.shape[1]):
                 members = 0
-                for depth in range(words.shape[1]):
-                    members += ties.members[row, groups, depth] * _byte(words[row, depth], column)
+                for depth in range(memberships.shape[1]):
+                    members += ties.members[row, groups, depth] * _byte(memberships[row, depth], column)
                 sums[row, column] += _group_precisions(members, hits[column], start, n, n, paper)
                 hits[column] += members
             groups += 1
@@ -155,35 +167,37 @@ def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, 
 
 @jit
 def _add_run(
-    words: Words, level: Bytes, offset: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
+    memberships: Words, level: Bytes, offset: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
 ) -> None:
     """Add untied positives, few enough for byte counters, for all sets in one addition."""
-    belongs, num_hits, share = room
+    belongs, num_hits, inverse_ranks = room
     counters = np.uint64(0)
     for item in range(len(level)):
-        belongs[item] = words[level[item]]
+        belongs[item] = memberships[level[item]]
         counters += belongs[item]
         num_hits[item] = counters
     for item in range(len(level)):
-        share[item] = 1.0 / (offset[item] + np.int32(1))
+        inverse_ranks[item] = 1.0 / (offset[item] + np.int32(1))
     for column in range(len(sums)):
         if _byte(counters, column) > 0:
-            sums[column] += _precisions(belongs, num_hits, share[: len(level)], np.uint64(_BITS * column), hits[column])
+            sums[column] += _precisions(
+                belongs, num_hits, inverse_ranks[: len(level)], np.uint64(_BITS * column), hits[column]
+            )
             hits[column] += _byte(counters, column)
 
 
 @jit
-def _byte(word: np.uint64, place: int) -> int:
-    return int((word >> np.uint64(_BITS * place)) & _BYTE)
+def _byte(word: np.uint64, index: int) -> int:
+    return int((word >> np.uint64(_BITS * index)) & _BYTE)
 
 
 @reordering_jit
-def _precisions(belongs: Words, num_hits: Words, share: Floats, shift: np.uint64, num_ahead: int) -> float:
+def _precisions(belongs: Words, num_hits: Words, inverse_ranks: Floats, shift: np.uint64, num_ahead: int) -> float:
     """Σ of the precision at each item of the set whose byte begins at ``shift``."""
     total, first, bit = 0.0, float(num_ahead), np.uint64(1) << shift
-    for item in range(len(share)):
+    for item in range(len(inverse_ranks)):
         hits = first + np.float64((num_hits[item] >> shift) & _BYTE)
-        total += share[item] * hits if belongs[item] & bit else 0.0
+        total += inverse_ranks[item] * hits if belongs[item] & bit else 0.0
     return total
 
 
@@ -191,17 +205,17 @@ def _precisions(belongs: Words, num_hits: Words, share: Floats, shift: np.uint64
 def _sums_within(ranked: Ranked, least_level: int, cutoffs: Ints, paper: bool, sums: Floats) -> None:
     """Expected Σ_{j ≤ cutoff} P(j)·1[level_j ≥ wanted] of each row, P(j) being the precision at j."""
     for row in range(len(sums)):
-        number, cutoff = ranked.number[row], cutoffs[row]
+        num_positives, cutoff = ranked.num_positives[row], cutoffs[row]
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         hits, total, item = 0, 0.0, 0
-        while item < number and offset[item] < cutoff:
+        while item < num_positives and offset[item] < cutoff:
             start, n, members = offset[item], size[item], 0
             if n == 1:
                 members = np.int64(level[item] >= least_level)
                 total += members * (hits + 1) / (start + 1)
                 item += 1
             else:
-                while item < number and offset[item] == start:
+                while item < num_positives and offset[item] == start:
                     members += level[item] >= least_level
                     item += 1
                 total += _group_precisions(members, hits, start, n, min(n, cutoff - start), paper)
@@ -213,12 +227,12 @@ def _sums_within(ranked: Ranked, least_level: int, cutoffs: Ints, paper: bool, s
 def _left_sums(ranked: Ranked, least_level: int, paper: bool, sums: Floats) -> None:
     """Expected Σ over the positives of the precision one place ahead of each, which is 1 at the first place."""
     for row in range(len(sums)):
-        number = ranked.number[row]
+        num_positives = ranked.num_positives[row]
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         hits, total, item = 0, 0.0, 0
-        while item < number:
+        while item < num_positives:
             start, n, members = offset[item], size[item], 0
-            while item < number and offset[item] == start:
+            while item < num_positives and offset[item] == start:
                 members += level[item] >= least_level
                 item += 1
             if paper:
@@ -241,7 +255,7 @@ def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats
     relevance_tied = np.empty(num_levels + 1)  # the same over the members of one tie group
     members = np.empty(num_levels + 1)
     for row in range(len(sums)):
-        number, table = ranked.number[row], tables[row]
+        num_positives, table = ranked.num_positives[row], tables[row]
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         for depth in range(num_levels + 1):
             for other_depth in range(num_levels + 1):
@@ -249,7 +263,7 @@ def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats
         relevance_ahead[:] = 0.0
         sums[row] = 0.0
         item = 0
-        while item < number:
+        while item < num_positives:
             start, n = offset[item], size[item]
             if n == 1:
                 sums[row, level[item]] += (table[level[item]] + relevance_ahead[level[item]]) / (start + 1)
@@ -259,7 +273,7 @@ def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats
                 continue
             members[:] = 0.0
             relevance_tied[:] = 0.0
-            while item < number and offset[item] == start:
+            while item < num_positives and offset[item] == start:
                 members[level[item]] += 1.0
                 relevance_tied += common[level[item]]
                 item += 1
@@ -283,25 +297,25 @@ def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recal
     relevance_tied = np.empty(num_levels + 1)  # the same over the members of one tie group
     members = np.empty(num_levels + 1)
     for row in range(len(precision)):
-        number, table = ranked.number[row], tables[row]
+        num_positives, table = ranked.num_positives[row], tables[row]
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         relevance_ahead[:] = 0.0
         item = 0
-        while item < number:
+        while item < num_positives:
             start, n = offset[item], size[item]
             members[:] = 0.0
             relevance_tied[:] = 0.0
-            while item < number and offset[item] == start:
+            while item < num_positives and offset[item] == start:
                 members[level[item]] += 1.0
                 relevance_tied += np.minimum(table, table[level[item]])
                 item += 1
-            for place in range(n):
+            for rank in range(n):
                 for depth in range(1, num_levels + 1):
-                    recall[row, start + place] += members[depth] * table[depth] / n
+                    recall[row, start + rank] += members[depth] * table[depth] / n
                     if members[depth] > 0 and table[depth] > 0:
-                        among = place / (n - 1) * (relevance_tied[depth] - table[depth]) if n > 1 else 0.0
+                        among = rank / (n - 1) * (relevance_tied[depth] - table[depth]) if n > 1 else 0.0
                         gain = (table[depth] + relevance_ahead[depth] + among) / table[depth]
-                        precision[row, start + place] += members[depth] / n * gain / (start + place + 1)
+                        precision[row, start + rank] += members[depth] / n * gain / (start + rank + 1)
             relevance_ahead += relevance_tied
         recall[row] = np.cumsum(recall[row])
 
@@ -309,12 +323,13 @@ def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recal
 @jit
 def _leave_out_deeper(ranked: Ranked, deepest: int, shallow: Ranked) -> None:
     """Write the positives not deeper than a level; tie groups shrink accordingly."""
-    for row in range(len(ranked.number)):
-        number, level, offset, size = ranked.number[row], ranked.level[row], ranked.offset[row], ranked.size[row]
+    for row in range(len(ranked.num_positives)):
+        num_positives, level = ranked.num_positives[row], ranked.level[row]
+        offset, size = ranked.offset[row], ranked.size[row]
         column, removed, first = 0, 0, 0
-        while first < number:
+        while first < num_positives:
             last, deeper = first, 0
-            while last < number and offset[last] == offset[first]:
+            while last < num_positives and offset[last] == offset[first]:
                 deeper += level[last] > deepest
                 last += 1
             for item in range(first, last):
@@ -325,4 +340,4 @@ def _leave_out_deeper(ranked: Ranked, deepest: int, shallow: Ranked) -> None:
                     column += 1
             removed += deeper
             first = last
-        shallow.number[row] = column
+        shallow.num_positives[row] = column

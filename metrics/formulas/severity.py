@@ -9,18 +9,18 @@ import numpy as np
 
 from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists
-from ..request import MOST_RANKS, Metric
 from .ndcg import level_sums
 
 
-def distance(lists: RankedLists, metric: Metric) -> Floats:
+def distance(lists: RankedLists, *, k: int) -> Floats:
     """The mean height over the first k places; one without an item has height L."""
-    heights = lists.request.num_levels - level_sums(lists, metric) / (metric.cutoff or 1)
+    heights = lists.request.num_levels - level_sums(lists, k=k) / k
     return np.where(lists.num_positives(1) > 0, heights, np.nan)
 
 
-def mistake_severity(lists: RankedLists, _: Metric) -> Floats:
+def mistake_severity(lists: RankedLists) -> Floats:
     """The height of the first item if it is wrong, that is, below level L."""
     heights = np.empty(len(lists))
     _first_heights(lists.ranked, lists.request.num_levels, heights)
@@ -31,9 +31,9 @@ def mistake_severity(lists: RankedLists, _: Metric) -> Floats:
 def _first_heights(ranked: Ranked, num_levels: int, heights: Floats) -> None:
     """Write the mean height of the wrong items among those that share the first place; NaN where none is wrong."""
     for row in range(len(heights)):
-        number, level, offset = ranked.number[row], ranked.level[row], ranked.offset[row]
-        wrong, members, levels = ranked.size[row, 0] if number and offset[0] == 0 else 1, 0, 0
-        while members < number and offset[members] == 0:
+        num_positives, level, offset = ranked.num_positives[row], ranked.level[row], ranked.offset[row]
+        wrong, members, levels = ranked.size[row, 0] if num_positives and offset[0] == 0 else 1, 0, 0
+        while members < num_positives and offset[members] == 0:
             if level[members] == num_levels:
                 wrong -= 1
             else:
@@ -42,7 +42,7 @@ def _first_heights(ranked: Ranked, num_levels: int, heights: Floats) -> None:
         heights[row] = num_levels - levels / wrong if wrong else np.nan
 
 
-def preference_order(lists: RankedLists, metric: Metric) -> Floats:
+def preference_order(lists: RankedLists, *, k: int | None = None) -> Floats:
     """HOPS: 1 − the weighted differences between the ideal order of the levels and this one, over those of its reverse.
 
     Levels that the gallery has are numbered from the deepest: e(i) is the number at place i of the ideal order, o(i) of
@@ -50,7 +50,7 @@ def preference_order(lists: RankedLists, metric: Metric) -> Floats:
     level to 0; those of the first are 1. The reverse turns round the first k places of the ideal order.
     """
     values = np.empty(len(lists))
-    _order_scores(lists.ranked, lists.totals, metric.cutoff or MOST_RANKS, values)
+    _order_scores(lists.ranked, lists.totals, k or MOST_RANKS, values)
     return values
 
 
@@ -59,37 +59,37 @@ def _order_scores(ranked: Ranked, totals: Ints, cutoff: int, values: Floats) -> 
     """Write HOPS@cutoff of each row; NaN where the first places of the ideal order are of one level."""
     num_levels = totals.shape[1] - 1
     for row in range(len(values)):
-        stops, number_of = np.zeros(num_levels + 2, np.int64), np.zeros(num_levels + 1, np.int64)
+        stops, index_of_level = np.zeros(num_levels + 2, np.int64), np.zeros(num_levels + 1, np.int64)
         size = 0  # of the levels that exist
         for level in range(num_levels, -1, -1):
-            number_of[level] = size
+            index_of_level[level] = size
             if totals[row, level]:
                 stops[size + 1] = stops[size] + totals[row, level]
                 size += 1
         stops = stops[: size + 1]
-        places = min(stops[size], cutoff)
-        worst, error = 0.0, _differences(number_of[0], 0, places, stops)
+        num_ranks = min(stops[size], cutoff)
+        worst, error = 0.0, _differences(index_of_level[0], 0, num_ranks, stops)
         for block in range(size):
-            start, stop = min(stops[block], places), min(stops[block + 1], places)
-            worst += _differences(block, places - stop, places - start, stops)
-        number, item, members = ranked.number[row], 0, np.zeros(num_levels + 1, np.int64)
-        while item < number:
+            start, stop = min(stops[block], num_ranks), min(stops[block + 1], num_ranks)
+            worst += _differences(block, num_ranks - stop, num_ranks - start, stops)
+        num_positives, item, members = ranked.num_positives[row], 0, np.zeros(num_levels + 1, np.int64)
+        while item < num_positives:
             first, n = ranked.offset[row, item], ranked.size[row, item]
             members[:] = 0
-            while item < number and ranked.offset[row, item] == first:
+            while item < num_positives and ranked.offset[row, item] == first:
                 members[ranked.level[row, item]] += 1
                 item += 1
-            start, stop = min(first, places), min(first + n, places)
-            wrong = _differences(number_of[0], start, stop, stops)
+            start, stop = min(first, num_ranks), min(first + n, num_ranks)
+            wrong = _differences(index_of_level[0], start, stop, stops)
             for level in range(1, num_levels + 1):
                 if members[level]:
-                    error -= members[level] * (wrong - _differences(number_of[level], start, stop, stops)) / n
+                    error -= members[level] * (wrong - _differences(index_of_level[level], start, stop, stops)) / n
         values[row] = max(1.0 - error / worst, 0.0) if worst > 0.0 else np.nan
 
 
 @jit
-def _differences(number: int, first: int, end: int, stops: Ints) -> float:
-    """Σ of w(i) |e(i) − number| over the places from ``first`` to ``end``; block b of the ideal begins at stops[b]."""
+def _differences(level_index: int, first: int, end: int, stops: Ints) -> float:
+    """Σ of w(i) |e(i) − level_index| over ranks ``first`` … ``end``; block b of the ideal begins at stops[b]."""
     total, size = 0.0, len(stops) - 1
     for block in range(size):
         start, stop = max(first, stops[block]), min(end, stops[block + 1])
@@ -98,56 +98,56 @@ def _differences(number: int, first: int, end: int, stops: Ints) -> float:
             fall = weight if block == size - 1 else weight / 2 if block else 0.0
             mean_step = (start + stop - 1) / 2 - stops[block]
             mean = weight - fall * mean_step / (stops[block + 1] - stops[block])
-            total += abs(block - number) * mean * (stop - start)
+            total += abs(block - level_index) * mean * (stop - start)
     return total
 
 
-def first_error(lists: RankedLists, metric: Metric) -> Floats:
+def first_error(lists: RankedLists, *, level: int) -> Floats:
     """The probability that the first item below level L in the best |Ω^(L)| places is at the level asked for."""
-    finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
-    _first_errors(lists.ranked, finest, shares)
-    return np.where(finest > 0, shares[:, metric.level], np.nan)
+    finest, probabilities = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
+    _first_errors(lists.ranked, finest, probabilities)
+    return np.where(finest > 0, probabilities[:, level], np.nan)
 
 
 @jit
-def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
+def _first_errors(ranked: Ranked, finest: Ints, probabilities: Floats) -> None:
     """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item."""
-    num_levels = shares.shape[1] - 1
-    for row in range(len(shares)):
-        number, share = ranked.number[row], shares[row]
-        level, offset, size = ranked.level[row, :number], ranked.offset[row], ranked.size[row]
-        share[:] = 0.0
+    num_levels = probabilities.shape[1] - 1
+    for row in range(len(probabilities)):
+        num_positives, chances = ranked.num_positives[row], probabilities[row]
+        level, offset, size = ranked.level[row, :num_positives], ranked.offset[row], ranked.size[row]
+        chances[:] = 0.0
         right = 0
-        while right < number and offset[right] == right:
+        while right < num_positives and offset[right] == right:
             stop = right
-            while stop < number and offset[stop] == right and level[stop] == num_levels:
+            while stop < num_positives and offset[stop] == right and level[stop] == num_levels:
                 stop += 1
             if stop - right < size[right]:
                 break
             right = stop
         if right == finest[row]:
-            share[num_levels] = 1.0
-        elif right == number or offset[right] > right:
-            share[0] = 1.0
+            chances[num_levels] = 1.0
+        elif right == num_positives or offset[right] > right:
+            chances[0] = 1.0
         else:
-            _share_group(right, level, offset, size, finest[row], share)
+            _share_group(right, level, offset, size, finest[row], chances)
 
 
 @jit
-def _share_group(first: int, level: Bytes, offset: Int32s, size: Int32s, finest: int, share: Floats) -> None:
+def _share_group(first: int, level: Bytes, offset: Int32s, size: Int32s, finest: int, chances: Floats) -> None:
     """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it.
 
     If the group holds every finest item that is left, m of n items, these come first with probability 1 / C(n, m).
     """
-    num_levels = len(share) - 1
+    num_levels = len(chances) - 1
     n, start, item = size[first], offset[first], first
     while item < len(level) and offset[item] == start:
-        share[level[item]] += 1.0
+        chances[level[item]] += 1.0
         item += 1
-    share[0] = n - (item - first)
-    members = share[num_levels]
+    chances[0] = n - (item - first)
+    members = chances[num_levels]
     luck = 1.0 if members == finest - start else 0.0
-    for place in range(int(members)):
-        luck *= (members - place) / (n - place)
-    share[:num_levels] *= (1.0 - luck) / (n - members)
-    share[num_levels] = luck
+    for draw in range(int(members)):
+        luck *= (members - draw) / (n - draw)
+    chances[:num_levels] *= (1.0 - luck) / (n - members)
+    chances[num_levels] = luck

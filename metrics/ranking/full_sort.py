@@ -76,13 +76,13 @@ def _write(score: Array, level: int, keys: NDArray[np.uint32]) -> int:
 def _fill(order: NDArray[np.uint32], ranked: Ranked) -> None:
     """Fill ``ranked`` from sorted keys."""
     for row in range(len(order)):
-        ranked.number[row] = _number_positives(order[row], ranked.level[row], ranked.offset[row])
-        ranked.size[row, : ranked.number[row]] = 1
-        _group_ties(order[row], ranked.offset[row], ranked.size[row], ranked.number[row])
+        ranked.num_positives[row] = _write_positives(order[row], ranked.level[row], ranked.offset[row])
+        ranked.size[row, : ranked.num_positives[row]] = 1
+        _group_ties(order[row], ranked.offset[row], ranked.size[row], ranked.num_positives[row])
 
 
 @jit
-def _number_positives(order: NDArray[np.uint32], level: Bytes, offset: Int32s) -> int:
+def _write_positives(order: NDArray[np.uint32], level: Bytes, offset: Int32s) -> int:
     """Write the level and place of each positive; return their number. Excluded items are last."""
     num_items = np.searchsorted(order, _LEFT_OUT)
     column = np.uint64(0)
@@ -94,7 +94,7 @@ def _number_positives(order: NDArray[np.uint32], level: Bytes, offset: Int32s) -
 
 
 @jit
-def _group_ties(order: NDArray[np.uint32], offset: Int32s, size: Int32s, number: int) -> None:
+def _group_ties(order: NDArray[np.uint32], offset: Int32s, size: Int32s, num_positives: int) -> None:
     """Write for each positive of a tie group the number of items ahead of the group, and its size."""
     item, last = 0, np.searchsorted(order, _LEFT_OUT) - 1
     while item < last:
@@ -108,8 +108,8 @@ def _group_ties(order: NDArray[np.uint32], offset: Int32s, size: Int32s, number:
                 item += 1
             item += 1
             if item - begin > 1:
-                positive = np.searchsorted(offset[:number], begin)
-                while positive < number and offset[positive] < item:
+                positive = np.searchsorted(offset[:num_positives], begin)
+                while positive < num_positives and offset[positive] < item:
                     offset[positive], size[positive] = begin, item - begin
                     positive += 1
 

@@ -1,7 +1,7 @@
 """A gallery in tree order: the places of each query's positives, and the items its list excludes.
 
-In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries against a part of the gallery
-come with ``rows``, the indices of the queries, and ``places``, the ascending places of the part's items in tree order.
+In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries against a tile of the gallery
+come with ``rows``, the indices of the queries, and ``positions``, those of the tile's items in tree order, ascending.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from hiertree.arrays import to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Rules, Ties
+from hiertree.io.tables import is_missing
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
 from .ranked import sort_matrix
@@ -46,16 +47,18 @@ class Mask(NamedTuple):
     def pairs(self, queries: slice | Ints) -> tuple[Ints, Ints]:
         """The pairs of some queries: rows, numbered from 0, and items."""
         start = self.start[:-1][queries]
-        number = self.start[1:][queries] - start
-        rows, item = _each(start, number)
+        counts = self.start[1:][queries] - start
+        rows, item = _each(start, counts)
         return rows, self.item[item]
 
-    def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
+    def counts(self, query_paths: Ints, gallery_paths: Ints, depths: Ints | None) -> Ints:
         """(Q, L+1) the number of excluded items of each level."""
         rows, items = self.pairs(slice(0, len(query_paths)))
-        agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1)
+        levels = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1).sum(axis=1)
+        if depths is not None:
+            levels[levels != depths[items]] = 0
         counts = np.zeros((len(query_paths), query_paths.shape[1] + 1), np.int64)
-        np.add.at(counts, (rows, agree.sum(axis=1)), 1)
+        np.add.at(counts, (rows, levels), 1)
         return counts
 
 
@@ -63,7 +66,7 @@ class TreeOrder(NamedTuple):
     """The places of a gallery's items, and the range of places that shares each level with each query."""
 
     order: Ints  # (N,) gallery indices in tree order
-    place: Ints  # (N,) its inverse
+    position: Ints  # (N,) its inverse
     low: Ints  # (Q, L) first place of the range Ω^{+,l}, l = 1 … L
     high: Ints  # (Q, L) one past its last place
     queries: Ints  # (Q,) query indices in tree order: neighbors share ranges
@@ -83,6 +86,7 @@ class Gallery:
     mask: Mask  # the items that each list excludes
     totals: Ints  # (Q, L+1) items of each level in each list
     counts: Ints | None  # (Q, L+1) as the relevance of H-AP counts them; None for the totals
+    depths: Ints | None = None  # (N,) of items that are nodes, by gallery index; None of others
 
     def __len__(self) -> int:
         return len(self.tree.order)
@@ -90,7 +94,7 @@ class Gallery:
     @property
     def needs_lists(self) -> bool:
         """Whether rankings need the scores of whole lists."""
-        return self.mask.dropped is not None
+        return self.mask.dropped is not None or self.depths is not None
 
     def most_positives(self, rows: slice | Ints = slice(None)) -> int:
         """The longest range of positives of some queries."""
@@ -100,47 +104,49 @@ class Gallery:
         """Memory of the sorted positives of a query."""
         return BYTES_OF_A_POSITIVE * max(self.most_positives(rows), 1)
 
-    def positive_columns(self, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    def positive_columns(self, positions: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """The first column of each query's positives and one past the last."""
-        return np.searchsorted(places, self.tree.low[rows, 0]), np.searchsorted(places, self.tree.high[rows, 0])
+        return np.searchsorted(positions, self.tree.low[rows, 0]), np.searchsorted(positions, self.tree.high[rows, 0])
 
-    def masked(self, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    def masked(self, positions: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """Rows and columns of the excluded scores."""
         queries, items = self.mask.pairs(rows)
-        item_places = self.tree.place[items]
-        columns = np.searchsorted(places, item_places)
-        is_match = places[np.minimum(columns, len(places) - 1)] == item_places
+        item_positions = self.tree.position[items]
+        columns = np.searchsorted(positions, item_positions)
+        is_match = positions[np.minimum(columns, len(positions) - 1)] == item_positions
         return queries[is_match], columns[is_match]
 
-    def leave_out(self, scores: Array, places: Ints, rows: Ints) -> None:
+    def leave_out(self, scores: Array, positions: Ints, rows: Ints) -> None:
         """Set the scores of excluded items to −inf, which is no cosine."""
-        scores[self.masked(places, rows)] = -np.inf
+        scores[self.masked(positions, rows)] = -np.inf
 
     def empty_positives(self, rows: Ints, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
         """An empty container for the positives of some queries; ``by_index``: indices break ties."""
         return empty_positives(len(rows), self.most_positives(rows), dtype, by_index=by_index)
 
-    def gather(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
+    def gather(self, scores: Array, positions: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Append the positives to those of earlier parts."""
-        low, high = (np.searchsorted(places, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
-        gather(scores, places, low, high, self.tree.order, positives)
+        low, high = (np.searchsorted(positions, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
+        gather(scores, positions, low, high, self.tree.order, positives)
 
     def sort_lists(self, scores: Array, rows: slice | Ints, *, ties: Ties) -> tuple[SortedPositives, Ints]:
         """The sorted positives of whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
         tree, levels = self.tree, np.empty(scores.shape, np.uint8)
         fill_levels(tree.low[rows], tree.high[rows], levels)
-        excluded = self.mask.excluded(rows, tree.place)
+        if self.depths is not None:
+            levels[levels != self.depths[tree.order]] = 0
+        excluded = self.mask.excluded(rows, tree.position)
         totals = drop_ranked(self.mask.dropped, scores, levels, excluded, tree.order, self.totals[rows])
         if ties == "index":  # equal scores keep the order of the user's gallery
-            scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
+            scores, levels, excluded = scores[:, tree.position], levels[:, tree.position], excluded[:, tree.position]
         return sort_matrix(scores, levels, excluded, ties=ties), totals
 
-    def count(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
+    def count(self, scores: Array, positions: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""
-        low, high = self.positive_columns(places, rows)
-        stop = np.full(len(scores), len(places))
+        low, high = self.positive_columns(positions, rows)
+        stop = np.full(len(scores), len(positions))
         if positives.item.shape[1]:
-            count_negatives_by_index(scores, self.tree.order[None, places], low, high, stop, positives)
+            count_negatives_by_index(scores, self.tree.order[None, positions], low, high, stop, positives)
         else:
             count_negatives(scores, low, high, stop, positives)
 
@@ -148,10 +154,27 @@ class Gallery:
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:
     """Build a gallery from the paths of queries (Q, L) and items (N, L), a mask, and ``H-AP``'s counting rules."""
     queries = unmatched(query_paths)
-    tree = tree_order(queries, gallery_paths)
-    totals = tree.totals() - mask.counts(queries, gallery_paths)
+    tree, depths = tree_order(queries, gallery_paths), node_depths(gallery_paths, rules)
+    totals = tree.totals() if depths is None else _totals_of_nodes(queries, gallery_paths, depths)
+    totals -= mask.counts(queries, gallery_paths, depths)
     counts = tree_order(queries, query_paths).totals() if rules.counts == "official" else None
-    return Gallery(tree, mask, totals, counts)
+    return Gallery(tree, mask, totals, counts, depths)
+
+
+def node_depths(gallery_paths: Ints, rules: Rules) -> Ints | None:
+    """(N,) the depth of each item if items are nodes by the rules."""
+    depths: Ints = (gallery_paths >= 0).sum(axis=1)
+    return depths if rules.gallery == "nodes" else None
+
+
+def _totals_of_nodes(queries: Ints, gallery_paths: Ints, depths: Ints) -> Ints:
+    """(Q, L+1) nodes on each query's way, by depth, and all others at level 0."""
+    totals = np.zeros((len(queries), queries.shape[1] + 1), np.int64)
+    for level in range(1, totals.shape[1]):
+        tree = tree_order(queries, gallery_paths[depths == level])
+        totals[:, level] = tree.high[:, level - 1] - tree.low[:, level - 1]
+    totals[:, 0] = len(gallery_paths) - totals.sum(axis=1)
+    return totals
 
 
 def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
@@ -171,17 +194,17 @@ def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
         differs[1:] |= labels[1:] != labels[:-1]
         starts = np.append(np.flatnonzero(differs), len(joint_order))  # of rows that agree down to the level
         groups = np.searchsorted(starts, at, side="right")
-        for bound, places in ((groups - 1, low), (groups, high)):
-            places[queries, level] = starts[bound] - np.searchsorted(at, starts[bound])
-    place = np.empty(num_items, np.int64)
-    place[order] = np.arange(num_items)
-    return TreeOrder(order, place, low, high, queries)
+        for bound, positions in ((groups - 1, low), (groups, high)):
+            positions[queries, level] = starts[bound] - np.searchsorted(at, starts[bound])
+    position = np.empty(num_items, np.int64)
+    position[order] = np.arange(num_items)
+    return TreeOrder(order, position, low, high, queries)
 
 
 def _sorted(columns: list[Ints]) -> Ints:
     """Sort rows by first column, then the next; numpy sorts numbers of 16 bits by counting."""
     digits = [column.view(np.uint64) - column.min(initial=0).view(np.uint64) for column in reversed(columns)]
-    return np.lexsort([part.astype(np.min_scalar_type(part.max(initial=0))) for part in digits])
+    return np.lexsort([digit.astype(np.min_scalar_type(digit.max(initial=0))) for digit in digits])
 
 
 def mask_of(
@@ -195,28 +218,28 @@ def mask_of(
     size = num_queries if num_items is None else num_items
     with_ids = query_ids is not None or gallery_ids is not None
     same_id = _same_id(query_ids, gallery_ids, num_queries, num_items) if with_ids else None
-    pairs, words = [np.empty(0, np.int64)], []  # row · size + item of each pair
-    place: Literal["first", "last"] | None = None
+    pairs, rules_text = [np.empty(0, np.int64)], []  # row · size + item of each pair
+    dropped: Literal["first", "last"] | None = None
     if rules.itself == "first hit" and (num_items is None or with_ids):
-        place = "first"
-        words.append("the first hit dropped as the query")
+        dropped = "first"
+        rules_text.append("the first hit dropped as the query")
     else:
         if num_items is None:
             pairs.append(np.arange(num_queries) * (size + 1))
-            words.append("each query masked by index")
+            rules_text.append("each query masked by index")
         if same_id is not None:
             pairs.append(same_id)
-            words.append("items of the query's own id masked")
+            rules_text.append("items of the query's own id masked")
     if rules.worst == "dropped" and num_items is not None and not with_ids:
-        place = "last"
-        words.append("the worst item dropped")
+        dropped = "last"
+        rules_text.append("the worst item dropped")
     if junk is not None:
         pairs.append(_junk_pairs(junk, num_queries, size))
-        words.append(f"{len(pairs[-1])} junk entries masked")
+        rules_text.append(f"{len(pairs[-1])} junk entries masked")
     flat = np.unique(np.concatenate(pairs))
     start = np.searchsorted(flat, np.arange(num_queries + 1) * size)
     retrieval = "self-retrieval" if num_items is None else "separate gallery"
-    return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(words or ["nothing dropped"])]), place)
+    return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(rules_text or ["nothing dropped"])]), dropped)
 
 
 def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None) -> Ints:
@@ -229,15 +252,15 @@ def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int 
         raise OptionError("query_ids and gallery_ids of two types", expected="integers in both, or strings in both")
     order = np.argsort(items, kind="stable")
     low = np.searchsorted(items[order], queries, side="left")
-    number = np.searchsorted(items[order], queries, side="right") - low
-    rows, item = _each(low, number)
+    counts = np.searchsorted(items[order], queries, side="right") - low
+    rows, item = _each(low, counts)
     return rows * len(items) + order[item]
 
 
-def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
+def _each(start: Ints, counts: Ints) -> tuple[Ints, Ints]:
     """The indices of several ranges, concatenated, and the range that each belongs to."""
-    runs = np.repeat(np.arange(len(number)), number)
-    return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(number) + number, number)
+    runs = np.repeat(np.arange(len(counts)), counts)
+    return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(counts) + counts, counts)
 
 
 def _as_ids(values: Any, name: str, num_items: int) -> Array:
@@ -246,6 +269,10 @@ def _as_ids(values: Any, name: str, num_items: int) -> Array:
         raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one per item")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids):
         ids = ids.astype(np.str_)
+    missing = np.array([is_missing(value) for value in ids.tolist()]) if ids.dtype.kind in "Of" else np.zeros(0)
+    if missing.any():
+        problem = f"{name} without an id in {missing.sum()} rows, first in row {missing.argmax()}"
+        raise OptionError(problem, expected="an id in every row", remedy="give such rows ids of their own")
     if ids.dtype.kind not in "iuU" and num_items > 0:
         raise OptionError(f"{name} of type {ids.dtype}", expected="integers or strings")
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
@@ -265,17 +292,17 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> Ints:
 
 
 def drop_ranked(
-    place: Literal["first", "last"] | None, scores: Array, levels: Bytes, excluded: Bools, index: Ints, totals: Ints
+    end: Literal["first", "last"] | None, scores: Array, levels: Bytes, excluded: Bools, index: Ints, totals: Ints
 ) -> Ints:
     """Exclude the first or last item of each row's list, or none, and return the totals without it.
 
     Of equal scores the item of smaller index stands first; ``index`` holds the gallery index of each column.
     """
-    if place is None or not len(index):
+    if end is None or not len(index):
         return totals
-    signed = np.where(excluded, -np.inf, scores if place == "first" else -scores)
+    signed = np.where(excluded, -np.inf, scores if end == "first" else -scores)
     tied = (signed == signed.max(axis=1, keepdims=True)) & ~excluded
-    columns = np.where(tied, index if place == "first" else len(index) - 1 - index, len(index)).argmin(axis=1)
+    columns = np.where(tied, index if end == "first" else len(index) - 1 - index, len(index)).argmin(axis=1)
     rows = np.flatnonzero(tied.any(axis=1))
     excluded[rows, columns[rows]] = True
     left: Ints = totals.copy()

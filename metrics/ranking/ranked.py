@@ -15,7 +15,7 @@ import numpy as np
 from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
-from ..request import Metric, MetricRequest
+from ..conventions import MetricRequest
 from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
@@ -23,12 +23,12 @@ Value = TypeVar("Value")
 
 
 class Ranked(NamedTuple):
-    """The positives of r queries in ranked order; row i holds ``number[i]`` of them."""
+    """The positives of r queries in ranked order; row i holds ``num_positives[i]`` of them."""
 
     level: Bytes  # (r, P)
     offset: Int32s  # (r, P) items ahead of the tie group
     size: Int32s  # (r, P) items of the tie group, irrelevant ones included
-    number: Ints  # (r,)
+    num_positives: Ints  # (r,)
 
 
 class TieGroups(NamedTuple):
@@ -59,9 +59,9 @@ class RankedLists:
         """Whether every item of equal score counts as ahead."""
         return self.request.ties == "paper"
 
-    def relevance(self, metric: Metric) -> Floats:
-        """(r, L+1) the relevance of each level for each query, for an H-AP."""
-        return self.request.table(metric, self._counts, self._rows)
+    def relevance(self, alpha: float | None) -> Floats:
+        """(r, L+1) the relevance of each level for each query: the requested one, or that of an alpha."""
+        return self.request.table(self._counts, self._rows, alpha=alpha)
 
     @cached_property
     def ranked(self) -> Ranked:
@@ -124,7 +124,7 @@ def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats)
     ``"worst"`` last; of equal ones the deeper level counts as higher.
     """
     shape = positives.score.shape
-    ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.number)
+    ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.num_positives)
     if ties == "index":
         _rank_by_index(positives, ranked)
     elif ties in ("average", "paper"):
@@ -137,31 +137,31 @@ def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats)
 
 
 @jit
-def number_within(ranked: Ranked, places: Ints) -> Ints:
-    """The number of positives of each row with fewer than ``places[row]`` items ahead of their tie group."""
-    number = np.empty(len(places), np.int64)
-    for row in range(len(places)):
-        low, high = 0, ranked.number[row]
+def count_within(ranked: Ranked, cutoffs: Ints) -> Ints:
+    """The number of positives of each row with fewer than ``cutoffs[row]`` items ahead of their tie group."""
+    num_positives = np.empty(len(cutoffs), np.int64)
+    for row in range(len(cutoffs)):
+        low, high = 0, ranked.num_positives[row]
         while low < high:
             middle = (low + high) // 2
-            if ranked.offset[row, middle] < places[row]:
+            if ranked.offset[row, middle] < cutoffs[row]:
                 low = middle + 1
             else:
                 high = middle
-        number[row] = low
-    return number
+        num_positives[row] = low
+    return num_positives
 
 
 @jit
 def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
-    for row in range(len(positives.number)):
-        number, score, negatives = positives.number[row], positives.score[row], positives.negatives[row]
+    for row in range(len(positives.num_positives)):
+        num_positives, score, negatives = positives.num_positives[row], positives.score[row], positives.negatives[row]
         offset, size = ranked.offset[row], ranked.size[row]
         num_ahead, first = 0, 0
-        while first < number:
+        while first < num_positives:
             num_ahead += negatives[first, 0]
             stop = first + 1
-            while stop < number and score[stop] == score[first]:
+            while stop < num_positives and score[stop] == score[first]:
                 stop += 1
             members = stop - first + negatives[first, 1]
             for item in range(first, stop):
@@ -172,9 +172,9 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
 
 @jit
 def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
-    for row in range(len(positives.number)):
+    for row in range(len(positives.num_positives)):
         num_ahead = 0
-        for item in range(positives.number[row]):
+        for item in range(positives.num_positives[row]):
             num_ahead += positives.negatives[row, item, 0]
             ranked.offset[row, item], ranked.size[row, item] = num_ahead, 1
             num_ahead += 1
@@ -184,15 +184,15 @@ def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
 def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> None:
     """Order the members of each tie group by level, as the row of ``order`` lists them."""
     members = np.zeros(order.shape[1], np.int64)
-    for row in range(len(positives.number)):
-        number, score, negatives = positives.number[row], positives.score[row], positives.negatives[row]
+    for row in range(len(positives.num_positives)):
+        num_positives, score, negatives = positives.num_positives[row], positives.score[row], positives.negatives[row]
         position, first = 0, 0
-        while first < number:
+        while first < num_positives:
             position += negatives[first, 0]
             members[:] = 0
             members[0] = negatives[first, 1]
             stop = first
-            while stop < number and score[stop] == score[first]:
+            while stop < num_positives and score[stop] == score[first]:
                 members[positives.level[row, stop]] += 1
                 stop += 1
             for level in order[row]:
@@ -207,43 +207,43 @@ def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> N
 @jit
 def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
     """The tie groups of each row; levels are 0 … L."""
-    num_rows, num_groups = len(ranked.number), 0
+    num_rows, num_groups = len(ranked.num_positives), 0
     for row in range(num_rows):
-        number, offset, size = ranked.number[row], ranked.offset[row], ranked.size[row]
-        item, group = _next_group(size, 0, number), 0
-        while item < number:
+        num_positives, offset, size = ranked.num_positives[row], ranked.offset[row], ranked.size[row]
+        item, group = _next_group(size, 0, num_positives), 0
+        while item < num_positives:
             group += 1
-            item = _next_group(size, _end(offset, item, number), number)
+            item = _next_group(size, _end(offset, item, num_positives), num_positives)
         num_groups = max(num_groups, group)
     first, stop = np.empty((num_rows, num_groups + 1), np.int32), np.empty((num_rows, num_groups), np.int32)
     members = np.zeros((num_rows, num_groups, num_levels + 1), np.int64)
     for row in range(num_rows):
-        number, offset, size = ranked.number[row], ranked.offset[row], ranked.size[row]
-        item, group = _next_group(size, 0, number), 0
-        while item < number:
-            first[row, group], stop[row, group] = item, _end(offset, item, number)
-            for place in range(item, stop[row, group]):
-                members[row, group, ranked.level[row, place]] += 1
-            item = _next_group(size, stop[row, group], number)
+        num_positives, offset, size = ranked.num_positives[row], ranked.offset[row], ranked.size[row]
+        item, group = _next_group(size, 0, num_positives), 0
+        while item < num_positives:
+            first[row, group], stop[row, group] = item, _end(offset, item, num_positives)
+            for positive in range(item, stop[row, group]):
+                members[row, group, ranked.level[row, positive]] += 1
+            item = _next_group(size, stop[row, group], num_positives)
             group += 1
-        first[row, group] = number
+        first[row, group] = num_positives
     return TieGroups(first, stop, members)
 
 
 @jit
-def _next_group(size: Int32s, item: int, number: int) -> int:
+def _next_group(size: Int32s, item: int, num_positives: int) -> int:
     """The first tied positive from ``item`` on, or the number of positives; ahead of ties many are added up at once."""
-    while item + _GLANCE <= number and size[item : item + _GLANCE].sum() == _GLANCE:
+    while item + _GLANCE <= num_positives and size[item : item + _GLANCE].sum() == _GLANCE:
         item += _GLANCE
-    while item < number and size[item] == 1:
+    while item < num_positives and size[item] == 1:
         item += 1
     return item
 
 
 @jit
-def _end(offset: Int32s, item: int, number: int) -> int:
+def _end(offset: Int32s, item: int, num_positives: int) -> int:
     """One past the last positive tied with a given one."""
     start = offset[item]
-    while item < number and offset[item] == start:
+    while item < num_positives and offset[item] == start:
         item += 1
     return item

@@ -22,26 +22,26 @@ _AT_ONCE = 512
 _LEVEL_BITS = np.uint64(8)
 _LEVEL_MASK, _LAST = np.uint64(255), np.uint64(2**64 - 1)
 _SIGN = np.uint64(2**31)
-_ONE, _FOUR = (np.uint32(number) for number in (1, 4))  # unsigned: no check for a negative index
+_ONE, _FOUR = (np.uint32(count) for count in (1, 4))  # unsigned: no check for a negative index
 _MOST_TALLIED = 2**13  # most positives whose four tallies fit into the L2 cache
 _BELOW_SIGN = np.uint64(2**31 - 1)
 
 
 class SortedPositives(NamedTuple):
-    """The positives of r queries, best first; row i holds ``number[i]`` of them."""
+    """The positives of r queries, best first; row i holds ``num_positives[i]`` of them."""
 
     score: Array  # (r, P) float32 or float64
     level: Bytes  # (r, P) from 1
     item: Ints  # (r, P) gallery indices if these break ties, else (r, 0)
-    number: Ints  # (r,)
+    num_positives: Ints  # (r,)
     negatives: Int32s  # (r, P+1, 2) negatives between i − 1 and i, and with the score of i if i is the first of it
     first: Int32s  # (r, T) of each interval of scores twice the first positive not in an earlier one, + 1 if in it
     top: Array  # (r,) the score at which the intervals begin
     scale: Array  # (r,) intervals for each unit of score
 
-    def rows(self, part: slice) -> SortedPositives:
+    def rows(self, block: slice) -> SortedPositives:
         """Some of the queries, as views."""
-        return SortedPositives._make(field[part] for field in self)
+        return SortedPositives._make(field[block] for field in self)
 
 
 def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
@@ -59,15 +59,15 @@ def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, 
 
 
 @jit
-def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, positives: SortedPositives) -> None:
-    """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order.
+def gather(scores: Array, positions: Ints, low: Ints, high: Ints, order: Ints, positives: SortedPositives) -> None:
+    """Append the positives of a part of the gallery, whose items stand at ``positions`` in tree order.
 
     ``low`` and ``high`` are the columns where each level's range begins and ends. A score of −inf is left out.
     """
     num_levels = low.shape[1]
     for row in range(len(scores)):
         score, level, index = positives.score[row], positives.level[row], positives.item[row]
-        target = positives.number[row]
+        target = positives.num_positives[row]
         for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
@@ -77,9 +77,9 @@ def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, posi
                     score[target] = scores[row, column]
                     level[target] = depth + 1
                     if len(index) > 0:
-                        index[target] = order[places[column]]
+                        index[target] = order[positions[column]]
                     target += 1
-        positives.number[row] = target
+        positives.num_positives[row] = target
 
 
 @jit
@@ -90,9 +90,9 @@ def split(
     positives: SortedPositives,
     negatives: Array,
     index: Ints,
-    number: Ints,
+    num_others: Ints,
 ) -> None:
-    """Split the items of a score matrix into positives and others; ``index`` and ``number`` describe the others."""
+    """Split the items of a score matrix into positives and others; ``index`` and ``num_others`` describe the others."""
     for row in range(len(scores)):
         num_positives, num_negatives = 0, 0
         for column in range(scores.shape[1]):
@@ -109,20 +109,21 @@ def split(
                 if index.shape[1] > 0:
                     index[row, num_negatives] = column
                 num_negatives += 1
-        positives.number[row] = num_positives
-        number[row] = num_negatives
+        positives.num_positives[row] = num_positives
+        num_others[row] = num_negatives
 
 
 def sort(positives: SortedPositives) -> None:
     """Sort the positives and build the tables; equal scores are ordered by index if it is given, else by level."""
     if positives.score.dtype == np.float32 and not positives.item.size:
         keys = np.empty(positives.score.shape, np.uint64)
-        _write_keys(positives.score, positives.level, positives.number, keys)
+        _write_keys(positives.score, positives.level, positives.num_positives, keys)
         keys.sort(axis=1)
-        _read_keys(keys, positives.number, positives.score, positives.level)
+        _read_keys(keys, positives.num_positives, positives.score, positives.level)
     else:
-        for row, number in enumerate(positives.number):
-            fields = positives.score[row, :number], positives.level[row, :number], positives.item[row, :number]
+        for row, num_positives in enumerate(positives.num_positives):
+            row_fields = positives.score[row], positives.level[row], positives.item[row]
+            fields = [field[:num_positives] for field in row_fields]
             order = np.lexsort((fields[2] if positives.item.size else fields[1], -fields[0]))
             for field in fields[: 3 if positives.item.size else 2]:
                 field[:] = field[order]
@@ -133,38 +134,38 @@ def sort(positives: SortedPositives) -> None:
 def _intervals(scores: Array, top: Any, scale: Any, last: int, interval: Int32s) -> None:
     """The interval of each score, 0 … last. One kernel, so that every caller uses the same arithmetic."""
     for item in range(len(scores)):
-        place = (top - scores[item]) * scale
-        interval[item] = np.int32(min(max(place, -np.float32(1)), np.float32(last - 1)) + np.float32(1))
+        scaled = (top - scores[item]) * scale
+        interval[item] = np.int32(min(max(scaled, -np.float32(1)), np.float32(last - 1)) + np.float32(1))
 
 
 @jit
-def _bounds(score: Array, number: int) -> tuple[float, float]:
+def _bounds(score: Array, num_positives: int) -> tuple[float, float]:
     """The upper end of the intervals and their number per unit of score, from the finite scores."""
     top, low = -np.inf, np.inf
-    for item in range(number):
+    for item in range(num_positives):
         if -np.inf < score[item] < np.inf:
             top, low = max(top, score[item]), min(low, score[item])
     if top < low:
         return 0.0, 1e-37
-    scale = (_INTERVALS * number - 1) / (top - low)
+    scale = (_INTERVALS * num_positives - 1) / (top - low)
     return top, scale if 1e-37 < scale < 1e37 else 1e-37  # not 0: 0 times an infinite score is NaN
 
 
 @jit
-def _write_keys(score: Array, level: Bytes, number: Ints, keys: Words) -> None:
+def _write_keys(score: Array, level: Bytes, num_positives: Ints, keys: Words) -> None:
     """Keys of the score's bit pattern, which decrease as scores increase (−0 is 0), and the level; others are last."""
     for row in range(len(keys)):
-        for item in range(number[row]):
+        for item in range(num_positives[row]):
             pattern = np.uint64(np.float32(score[row, item] + np.float32(0.0)).view(np.uint32))
             key = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
             keys[row, item] = (key << _LEVEL_BITS) | np.uint64(level[row, item])
-        keys[row, number[row] :] = _LAST
+        keys[row, num_positives[row] :] = _LAST
 
 
 @jit
-def _read_keys(keys: Words, number: Ints, score: Array, level: Bytes) -> None:
+def _read_keys(keys: Words, num_positives: Ints, score: Array, level: Bytes) -> None:
     for row in range(len(keys)):
-        for item in range(number[row]):
+        for item in range(num_positives[row]):
             level[row, item] = keys[row, item] & _LEVEL_MASK
             key = keys[row, item] >> _LEVEL_BITS
             score[row, item] = np.uint32(key if key & _SIGN else key ^ _BELOW_SIGN).view(np.float32)
@@ -174,18 +175,18 @@ def _read_keys(keys: Words, number: Ints, score: Array, level: Bytes) -> None:
 def _fill_tables(positives: SortedPositives) -> None:
     """Build the tables of sorted positives."""
     interval = np.empty(positives.score.shape[1], np.int32)
-    for row in range(len(positives.number)):
-        number, score, first = positives.number[row], positives.score[row], positives.first[row]
-        positives.top[row], positives.scale[row] = _bounds(score, number)
-        last = _INTERVALS * number + 1
-        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
+    for row in range(len(positives.num_positives)):
+        num_positives, score, first = positives.num_positives[row], positives.score[row], positives.first[row]
+        positives.top[row], positives.scale[row] = _bounds(score, num_positives)
+        last = _INTERVALS * num_positives + 1
+        _intervals(score[:num_positives], positives.top[row], positives.scale[row], last, interval)
         first[: last + 2] = 0
-        for item in range(number):
+        for item in range(num_positives):
             first[np.uint32(interval[item])] += np.int32(1)
         start = np.int32(0)
-        for place in range(last + 2):
-            size = first[place]
-            first[place] = np.int32(2) * start + np.int32(size > 0)
+        for index in range(last + 2):
+            size = first[index]
+            first[index] = np.int32(2) * start + np.int32(size > 0)
             start += size
 
 
@@ -199,27 +200,27 @@ def count_negatives(scores: Array, low: Ints, high: Ints, stop: Ints, positives:
     interval, candidates = np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE + 1, np.int32)
     tallies = np.zeros((_MOST_TALLIED + 1, 4), np.int32)
     for row in range(len(scores)):
-        number, first, negatives = positives.number[row], positives.first[row], positives.negatives[row]
-        if number == 0:
+        num_positives, first, negatives = positives.num_positives[row], positives.first[row], positives.negatives[row]
+        if num_positives == 0:
             continue  # no positive to precede
-        tally, turns = (tallies, np.uint32(3)) if number <= _MOST_TALLIED else (negatives, np.uint32(0))
-        for piece in range(2):
-            start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
+        tally, turns = (tallies, np.uint32(3)) if num_positives <= _MOST_TALLIED else (negatives, np.uint32(0))
+        for half in range(2):
+            start, end = (0, low[row]) if half == 0 else (high[row], stop[row])
             for begin in range(start, end, _AT_ONCE):
-                part = scores[row, begin : min(begin + _AT_ONCE, end)]
-                _intervals(part, positives.top[row], positives.scale[row], _INTERVALS * number + 1, interval)
+                block = scores[row, begin : min(begin + _AT_ONCE, end)]
+                _intervals(block, positives.top[row], positives.scale[row], _INTERVALS * num_positives + 1, interval)
                 num_candidates = np.uint32(0)
-                for item in range(len(part)):
+                for item in range(len(block)):
                     code = np.uint32(first[np.uint32(interval[item])])
                     occupied = code & _ONE
                     tally[code >> _ONE, np.uint32(item) & turns] += np.int32(_ONE ^ occupied)
                     candidates[num_candidates] = item
                     num_candidates += occupied
-                score = positives.score[row, :number]
-                _count_inside(part, interval, candidates[:num_candidates], first, score, tally, turns, negatives)
-        for place in range(number + 1 if turns > 0 else 0):
-            negatives[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
-            tally[place] = 0
+                score = positives.score[row, :num_positives]
+                _count_inside(block, interval, candidates[:num_candidates], first, score, tally, turns, negatives)
+        for rank in range(num_positives + 1 if turns > 0 else 0):
+            negatives[rank, 0] += tally[rank, 0] + tally[rank, 1] + tally[rank, 2] + tally[rank, 3]
+            tally[rank] = 0
 
 
 @jit
@@ -236,33 +237,32 @@ def _count_inside(
     at_end = np.uint32(len(positives) - 1)
     for turn in range(len(candidates)):
         item = np.uint32(candidates[turn])
-        score, place = scores[item], np.uint32(interval[item])
-        place = _first_not_above(
-            positives, np.uint32(first[place]) >> _ONE, np.uint32(first[place + _ONE]) >> _ONE, score
-        )
-        if positives[min(place, at_end)] == score:
-            negatives[place, 1] += np.int32(1)
+        score, index = scores[item], np.uint32(interval[item])
+        start, stop = np.uint32(first[index]) >> _ONE, np.uint32(first[index + _ONE]) >> _ONE
+        rank = _first_not_above(positives, start, stop, score)
+        if positives[min(rank, at_end)] == score:
+            negatives[rank, 1] += np.int32(1)
         else:
-            tally[place, np.uint32(turn) & turns] += np.int32(1)
+            tally[rank, np.uint32(turn) & turns] += np.int32(1)
 
 
 @jit
-def _first_not_above(score: Array, place: np.uint32, stop: np.uint32, threshold: Any) -> np.uint32:
+def _first_not_above(score: Array, start: np.uint32, stop: np.uint32, threshold: Any) -> np.uint32:
     """Bisect descending scores for the first that does not exceed ``threshold``; the last four are compared at once."""
-    while stop - place > _FOUR:
-        middle = (place + stop) >> _ONE
+    while stop - start > _FOUR:
+        middle = (start + stop) >> _ONE
         if score[middle] > threshold:
-            place = middle + _ONE
+            start = middle + _ONE
         else:
             stop = middle
     if len(score) < _FOUR:
-        while place < stop and score[place] > threshold:
-            place += _ONE
-        return place
-    place = min(place, np.uint32(len(score)) - _FOUR)
-    rank = place
+        while start < stop and score[start] > threshold:
+            start += _ONE
+        return start
+    start = min(start, np.uint32(len(score)) - _FOUR)
+    rank = start
     for step in range(4):
-        rank += np.uint32(score[place + np.uint32(step)] > threshold)
+        rank += np.uint32(score[start + np.uint32(step)] > threshold)
     return rank
 
 
@@ -272,16 +272,16 @@ def count_negatives_by_index(
 ) -> None:
     """:func:`count_negatives` with ties broken by smaller index; ``index`` is (r, N), or (1, N) for all rows."""
     for row in range(len(scores)):
-        number, item_index = positives.number[row], index[min(row, len(index) - 1)]
+        num_positives, item_index = positives.num_positives[row], index[min(row, len(index) - 1)]
         for column in range(stop[row]):
             if low[row] <= column < high[row]:
                 continue
-            item_score, place, end = scores[row, column], 0, number
-            while place < end:
-                middle = (place + end) // 2
+            item_score, rank, end = scores[row, column], 0, num_positives
+            while rank < end:
+                middle = (rank + end) // 2
                 pivot = positives.score[row, middle]
                 if pivot > item_score or (pivot == item_score and positives.item[row, middle] < item_index[column]):
-                    place = middle + 1
+                    rank = middle + 1
                 else:
                     end = middle
-            positives.negatives[row, place, 0] += 1
+            positives.negatives[row, rank, 0] += 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hiertree import levels
-from hiertree.errors import OptionError
+from hiertree.errors import ImageError, OptionError, raised_as
 
 from ..local_pages.local_server import (
     THUMBNAIL,
@@ -26,13 +29,15 @@ from ..local_pages.local_server import (
     served_in_background,
 )
 from ..pair_scores import nearest_images
-from .embedded_images import BrowsedImages, picture_of
+from .embedded_images import BrowsedImages, Model, picture_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AT_ONCE = 60  # images
 LARGE = 640  # pixels of a query
+MOST_BYTES = 32 << 20  # of a photograph
+_ONE_EMBEDS = threading.Lock()
 Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
 
 
@@ -59,7 +64,12 @@ class Searching:
             "images": len(collection.names),
             "gallery": len(collection.gallery_rows) if collection.separate else None,
         }
-        names = {"models": [model.name for model in collection.models], "levels": list(self._level_names)}
+        names: dict[str, Any] = {
+            "models": [model.name for model in collection.models],
+            "asks": [model.network is not None for model in collection.models],
+            "reads": [model.network is not None and model.network.has_texts for model in collection.models],
+            "levels": list(self._level_names),
+        }
         return JSONResponse({**names, **sizes, "without": collection.without})
 
     def children(self, request: Request) -> Response:
@@ -68,10 +78,10 @@ class Searching:
         if tree is None or len(node) >= tree.num_levels:
             return JSONResponse([])
         ids = paths[self._inside(node), len(node)]
-        numbers, counts = np.unique(ids[ids >= 0], return_counts=True)
-        labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
-        nodes = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
-        return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in nodes])
+        nodes_below, counts = np.unique(ids[ids >= 0], return_counts=True)
+        labels = [str(tree.labels_of([*node, child])[-1]) for child in nodes_below.tolist()]
+        nodes = sorted(zip(labels, nodes_below.tolist(), counts.tolist(), strict=True))
+        return JSONResponse([{"label": label, "number": child, "images": count} for label, child, count in nodes])
 
     def images(self, request: Request) -> Response:
         """Some queries of a node, and their total number."""
@@ -89,30 +99,71 @@ class Searching:
             raise OptionError("a node without queries", expected="a node with images that are queries")
         return JSONResponse(int(np.random.default_rng().choice(rows)))
 
+    def find(self, request: Request) -> Response:
+        """Some images whose names hold a text, whatever its case, and their total number."""
+        text = request.query_params.get("name", "").casefold()
+        rows = [row for row, name in enumerate(self.collection.names) if text in name.casefold()]
+        return JSONResponse({"images": [self._image(row) for row in rows[:AT_ONCE]], "of": len(rows)})
+
+    def text(self, request: Request) -> Response:
+        """As :meth:`neighbors`, of a text; no level is shared with it."""
+        text, model = request.query_params.get("text", ""), self._model(request)
+        if model.network is None or not text.strip():
+            raise OptionError("a text without a model that reads it", expected="--model open_clip:…, and a text")
+        with _ONE_EMBEDS:
+            vector = model.network.embed(texts=[text], templates=["{}"], progress=False)
+        return self._nearest(request, model, vector, {"name": text, "labels": []})
+
+    async def photograph(self, request: Request) -> Response:
+        """As :meth:`neighbors`, of a photograph in the body of the request."""
+        photograph = bytearray()
+        async for chunk in request.stream():
+            photograph += chunk
+            if len(photograph) > MOST_BYTES:
+                raise HTTPException(413, f"a photograph of more than {MOST_BYTES >> 20} MiB")
+        return await run_in_threadpool(self._neighbors_of, request, bytes(photograph))
+
+    def _neighbors_of(self, request: Request, photograph: bytes) -> Response:
+        from PIL import Image
+
+        from hiertree.datasets.readers.images import readable_formats
+
+        model = self._model(request)
+        if model.network is None:
+            raise OptionError("a photograph without a model", expected="--model NAME, that of the embeddings")
+        with raised_as(ImageError, "the photograph does not decode", expected="an image", on=OSError):
+            image = Image.open(io.BytesIO(photograph), formats=readable_formats())
+        with _ONE_EMBEDS:
+            vector = model.network.embed(image, progress=False)
+        return self._nearest(request, model, vector, {"name": "your photograph", "labels": []})
+
+    def _model(self, request: Request) -> Model:
+        return self.collection.models[number_of(request, "model", limit=len(self.collection.models))]
+
     def neighbors(self, request: Request) -> Response:
         """The gallery's images of a node most similar to an image by cosine, and how many share each level with it.
 
         ``query`` and each of ``neighbors`` have the row, name and labels; a neighbor also its ``similarity``
         and its ``level``, the depth of the lowest common ancestor. ``at_level`` counts those at each level, 0 … L.
         """
+        query = number_of(request, "query", limit=len(self.collection.names))
+        model = self._model(request)
+        return self._nearest(request, model, model.vector(query), self._image(query))
+
+    def _nearest(self, request: Request, model: Model, vector: NDArray[Any], query: dict[str, Any]) -> Response:
+        """The answer for a query: one of the images, which has a row, or something else."""
         collection, rows = self.collection, self.collection.gallery_rows
-        query = number_of(request, "query", limit=len(collection.names))
-        model = collection.models[number_of(request, "model", limit=len(collection.models))]
-        is_candidate = self._inside(_node(request, "within"))[rows] & (
-            self._photograph[rows] != self._photograph[query]
-        )
-        vector, left_out = model.vector(query), [np.flatnonzero(~is_candidate)]
+        is_candidate, depths = self._inside(_node(request, "within"))[rows], np.zeros(len(rows), np.uint8)
+        if (row := query.get("row")) is not None:
+            is_candidate &= self._photograph[rows] != self._photograph[row]
+            depths = levels(collection.paths[[row]], collection.paths[rows])[0] if collection.tree else depths
+        left_out = [np.flatnonzero(~is_candidate)]
         (nearest,) = nearest_images(vector, model.gallery, count=AT_ONCE, left_out=left_out)
-        depths = (
-            levels(collection.paths[[query]], collection.paths[rows])[0]
-            if collection.tree
-            else np.zeros(len(rows), np.uint8)
-        )
         similarities = _cosines(vector[0], model.gallery[nearest])
         hits = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)
-        neighbors = [{**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in hits]
+        neighbors = [{**self._image(hit), "level": level, "similarity": similarity} for hit, level, similarity in hits]
         at_level = np.bincount(depths[is_candidate], minlength=len(self._level_names) + 1).tolist()
-        return JSONResponse({"query": self._image(query), "neighbors": neighbors, "at_level": at_level})
+        return JSONResponse({"query": query, "neighbors": neighbors, "at_level": at_level})
 
     def picture(self, request: Request) -> Response:
         """One image: small and square, or larger and whole."""
@@ -122,7 +173,7 @@ class Searching:
             raise HTTPException(404, "no image")
         large = request.url.path.startswith("/large/")
         return image_response(
-            picture_of(self.collection.images, row, side=LARGE if large else THUMBNAIL, crop=not large)
+            picture_of(self.collection.images, row, pixels=LARGE if large else THUMBNAIL, crop=not large)
         )
 
     @property
@@ -153,8 +204,9 @@ def _cosines(vector: NDArray[Any], vectors: NDArray[Any]) -> NDArray[np.float64]
 def search_app(collection: BrowsedImages, *, token: str, port: int) -> ASGIApp:
     """The page behind its guard."""
     page = Searching(collection)
-    answers = (page.everything, page.children, page.images, page.random, page.neighbors)
+    answers = (page.everything, page.children, page.images, page.random, page.find, page.neighbors, page.text)
     routes = [Route(f"/api/{answer.__name__}", answer) for answer in answers]
+    routes.append(Route("/api/photograph", page.photograph, methods=["POST"]))
     routes += [Route(f"/{size}/{{row}}", page.picture) for size in ("images", "large")]
     return local_app(__package__, routes, token=token, port=port)
 
@@ -180,7 +232,7 @@ def served(collection: BrowsedImages) -> AbstractContextManager[str]:
 
 def _node(request: Request, name: str) -> Node:
     """The numbers of a node's path, separated by commas."""
-    parts = [part for part in request.query_params.get(name, "").split(",") if part]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+    ids = [text for text in request.query_params.get(name, "").split(",") if text]
+    if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in ids):
         raise HTTPException(400, f"{name}: expected numbers with commas between them")
-    return tuple(map(int, parts))
+    return tuple(map(int, ids))

@@ -44,10 +44,15 @@ class DeclaredPath(click.Path):
         self.is_output_file = role == "output" and kind == "file"
 
     @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not str(value).strip():  # it would be the current folder
             self.fail("expected a path, not an empty text", param, ctx)
-        return super().convert(value, param, ctx)
+        path: Path = super().convert(value, param, ctx)
+        if self.role == "input" and self.kind != "either" and not path.exists():
+            from ..stored_embeddings.locations import no_such
+
+            raise no_such(path, self.kind)
+        return path
 
     def paths(self, value: Path) -> Iterator[Path]:
         """The files or folders that a value names."""
@@ -158,7 +163,7 @@ class CheckedCommand(click.Command):
             if verbose:
                 traceback.print_exc()
             if isinstance(error, HiertreeError):
-                error.args = (error.message(partial(spell_option, ctx.command)),)
+                error.args = (error.spelled(partial(spell_option, ctx.command)),)
             raise
         for note in [] if quiet else notes:
             click.echo(note, err=True)
@@ -176,7 +181,6 @@ class CheckedCommand(click.Command):
 
     def _invoke_checked(self, ctx: click.Context) -> Any:
         force = ctx.params.pop("force", False)
-        self._require_existing(ctx)
         inputs, outputs, grow = (self._paths(ctx, lambda kind, role=role: kind.role == role) for role in get_args(Role))
         files = self._paths(ctx, lambda kind: kind.is_output_file)
         if (launched() or (0,))[0]:  # the first of several processes writes
@@ -191,18 +195,6 @@ class CheckedCommand(click.Command):
         input_files = [path for path in inputs if path.is_file()]
         with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
             return super().invoke(ctx)
-
-    def _require_existing(self, ctx: click.Context) -> None:
-        """Refuse a file or folder to be read that is not there; what may be either, each command looks for."""
-        for kind in ("file", "folder"):
-            paths = self._paths(
-                ctx, lambda declared, kind=kind: getattr(declared, "kind", "") == kind and declared.role == "input"
-            )
-            for path in paths:
-                if not path.exists() and not is_stream(path):
-                    from ..stored_embeddings.locations import no_such
-
-                    raise no_such(path, kind)
 
     def _paths(self, ctx: click.Context, is_selected: Callable[..., bool]) -> list[Path]:
         """The given paths of the given kinds."""

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
-from hiertree.tree.label_rows import Uneven
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
@@ -20,6 +19,7 @@ from .options import NAMES, SEED, choice, flag, json_option, option, print_json,
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark, SplitReport
     from hiertree.datasets.splits import HoldoutBy
+    from hiertree.tree.label_rows import Uneven
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(
@@ -171,7 +171,7 @@ def _numbered(steps: Sequence[str]) -> str:
 @option("--test", float, "Share of the test split.", default=0.5)
 @option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
-@choice("--uneven", get_args(Uneven), "What empty last labels mean to the recipe.", default="error")
+@choice("--uneven", ["error", "pad", "truncate", "unknown"], "What empty last labels mean.", default="error")
 @option("--column", NAME, "The column to write.", default="split")
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)
@@ -192,9 +192,10 @@ def split(
     were never seen in training. By images, every class is divided, and train holds some of its images. What training
     refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.labels_to_paths import composed, label_paths
+    from hiertree.datasets.labels_to_paths import label_paths
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
+    from hiertree.tree.label_rows import plain_label
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
@@ -203,8 +204,8 @@ def split(
         problem = f"{table} has a column {column!r}"
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
     columns = [frame[level].to_numpy(dtype=object) for level in levels]
-    label_paths(columns, level_names=levels, where=line_names(frame, table), leaf="path", uneven=uneven)
-    classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
+    label_paths(columns, levels, line_names(frame, table), leaf="path", uneven=uneven)
+    classes = [tuple(map(plain_label, row)) for row in zip(*columns, strict=True)]
     splits = draw_splits(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
     rows = ((*cells, name) for cells, name in zip(frame.itertuples(index=False), splits, strict=True))
     write_table(out, [*frame.columns, column], rows)

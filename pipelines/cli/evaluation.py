@@ -58,6 +58,7 @@ ids_option = option(
     "Names of rows, no labels; default: image, or the first column of files or ids that are all different.",
     metavar="COLUMN",
 )
+column_options = options_of(levels_option, uneven_option, separator_option, ids_option)
 result_options = options_of(
     json_option,
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
@@ -68,8 +69,10 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 
 @command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shares_work=True)
 @click.argument("model", type=NAME_OR_INPUT)
-@click.argument("data", type=NAME_OR_INPUT)
+@click.argument("data", type=NAME_OR_INPUT, required=False)
 @option("--out", GROWING_FOLDER, "Folder of the embeddings.", required=True)
+@option("--texts", INPUT_FILE, "Instead of DATA, a table of labels, embedded as texts by an open_clip model.")
+@option("--template", NAME, "Sentence of the texts with {}; several are averaged.", multiple=True, show_default=False)
 @option("--split", NAME, "Which of the data set's splits; default: test, or all images without one.")
 @option("--levels", NAMES, "Columns or fields of labels, coarse → fine.", default=())
 @option(
@@ -81,19 +84,35 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 @option("--devices", COUNT, "Processes that share the work, one per GPU of this machine.", default=1)
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
 @backbone_option
-def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
+def embed(
+    model: str,
+    data: str | None,
+    out: Path,
+    no_labels: bool,
+    texts: Path | None,
+    template: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Embed the images in DATA for evaluate; an interrupted call continues where it stopped.
 
-    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME, or a recipe with
-    pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image of files,
-    .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that was saved.
-    What has no labels is embedded without. The processes of torchrun or srun share the work.
+    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, either with hf-hub:OWNER/NAME, or a
+    recipe with pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image
+    of files, .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that
+    was saved. What has no labels is embedded without. The processes of torchrun or srun share the work.
     """
-    from ..stored_embeddings.embedding import embed as run
+    if (data is None) == (texts is None):
+        raise click.UsageError("expected DATA, images to embed, or --texts, a table of labels")
+    from ..inference.embedding import embed as run
+    from ..inference.embedding import embed_texts
 
+    if texts is not None:
+        sentences = {"templates": template} if template else {}
+        result = embed_texts(model, texts, out, levels=options["levels"], **sentences)
+        click.echo(f"{result.folder} holds {result.images} embeddings of texts")
+        return
     options |= {"labeled": not no_labels}
     result = run(model, data, out, **options)
-    if not result.is_first:
+    if result is None:  # another process is to end last
         return
     click.echo(f"{result.folder} holds {result.images} embeddings")
     if result.skipped is not None:
@@ -103,14 +122,11 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
-@levels_option
 @gallery_option
 @gallery_labels_option
-@ids_option
+@column_options
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
-@uneven_option
-@separator_option
 @field_options(Conventions)
 @codes_option
 @field_options(Search)
@@ -138,10 +154,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
 )
 @query_labels_option
-@levels_option
-@uneven_option
-@separator_option
-@ids_option
+@column_options
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )
@@ -195,10 +208,7 @@ def evaluate_pairs(embeddings: Path, **options: Any) -> None:
 @click.argument("tree", metavar="LABELS", type=INPUT_FILE)
 @option("--out", OUTPUT_FILE, "The qrels; a name that ends in .gz is compressed.", required=True)
 @query_labels_option
-@levels_option
-@uneven_option
-@separator_option
-@ids_option
+@column_options
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
@@ -226,11 +236,9 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
     help="What the map shows: the queries by PCA or t-SNE, or the mean of each class by t-SNE.",
 )
 @labels_option
-@levels_option
-@uneven_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")
+@column_options
 @option("--images", INPUT_FOLDER, "Folder in which the ids are names of image files.")
 @field_options(Conventions, "protocol")
 def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
@@ -248,9 +256,16 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
 @command(example="hiertree browse embedded")
 @click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
 @option("--images", INPUT_FOLDER, "Folder of the images; default: where they were embedded from.")
+@option(
+    "--model",
+    NAME_OR_INPUT,
+    "Network that made the embeddings, one for each of SOURCES: the page then takes texts and further photographs.",
+    multiple=True,
+    show_default=False,
+)
 @port_option
 @no_browser_option
-def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
+def browse(sources: tuple[Path, ...], images: Path | None, model: tuple[str, ...], port: int, no_browser: bool) -> None:
     """Click an image and see its nearest neighbors, colored by level, on a local page, until Ctrl-C.
 
     SOURCES are runs, folders that embed wrote, or files of embeddings, one for each model, all of the same images.
@@ -259,4 +274,4 @@ def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser
     from ..browse.embedded_images import read_embedded
     from ..browse.server import serve
 
-    serve(read_embedded(sources, images=images), port=port, open_browser=not no_browser, say=click.echo)
+    serve(read_embedded(sources, images=images, models=model), port=port, open_browser=not no_browser, say=click.echo)

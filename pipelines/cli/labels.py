@@ -11,13 +11,13 @@ import click
 from hiertree.errors import IncompleteScrapeError, OptionError
 
 from ..labels import check_packages
-from ..labels.cluster.step import ClusterSettings
-from ..labels.encode.encoders import EncoderSettings
-from ..labels.filling import FillSettings
 from ..labels.settings import (
     CleanSettings,
+    ClusterSettings,
     ColumnNames,
+    EncoderSettings,
     ExportSettings,
+    FillSettings,
     ImageFolderSettings,
     ImagesSettings,
     ScrapeSettings,
@@ -200,6 +200,7 @@ def review(
     CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
     command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
     """
+    from ..labels.encode.encoders import text_encoder
     from ..labels.landmark_images import image_folder
     from ..labels.review.serving import open_review, serve, write_table_of
 
@@ -207,7 +208,7 @@ def review(
         click.echo(write_table_of(clustered, table, log=options["log"], sample=options["sample"]))
         click.get_current_context().params["log"] = table
         return
-    cluster_review = open_review(clustered, images=image_folder(photos), encoder=embedding.build(), **options)
+    cluster_review = open_review(clustered, images=image_folder(photos), encoder=text_encoder(embedding), **options)
     serve(cluster_review, port=port, open_browser=not no_browser, say=click.echo)
     click.get_current_context().params["log"] = cluster_review.session.log.path  # the default one is named, too
 

@@ -17,12 +17,11 @@ from .checked_paths import (
     INPUT_FILE,
     INPUT_FOLDER,
     INPUT_PATH,
-    NAME,
     NAME_OR_INPUT,
     CheckedGroup,
     command,
 )
-from .evaluation import ids_option, labels_option, levels_option, query_labels_option
+from .evaluation import column_options, labels_option, query_labels_option
 from .options import (
     INTEGERS,
     SEED,
@@ -178,8 +177,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @option("--tree", INPUT_FILE, "Table of the names and labels of all items, by which ranked lists are judged.")
 @option("--qrels", INPUT_FILE, "Instead, judgments of ranked lists; grades are levels.")
 @query_labels_option
-@levels_option
-@ids_option
+@column_options
 @json_option
 def compare(
     rows: tuple[str, ...],
@@ -203,7 +201,7 @@ def compare(
     from ..comparison.recipe_comparison import compare as run
     from ..comparison.recipe_comparison import compare_lists
 
-    columns = {name: options.pop(name) for name in ("levels", "ids")}
+    columns = {name: options.pop(name) for name in ("levels", "uneven", "separator", "ids")}
     lists: Any = {"tree": tree, "qrels": qrels, "query_labels": query_labels, **columns}
     is_judged = tree is not None or qrels is not None
     if out is None:
@@ -230,29 +228,17 @@ def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> N
     run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)
 
 
-@command(example="hiertree export runs/mine --onnx --faiss --out exported")
+@command(example="hiertree export runs/mine --out exported")
 @click.argument("model", metavar="RUN", type=INPUT_FOLDER)
 @option("--out", GROWING_FOLDER, "New or empty folder.", required=True)
-@flag("--onnx", "model.onnx: pixels → embeddings, batches of any size.")
-@flag("--faiss", "index.faiss and index.csv: a gallery to search in.")
-@option("--gallery", INPUT_PATH, "What embed wrote, a run or a file; default: the run's own test split.")
-@option("--index", NAME, "Kind of faiss index: Flat is exact, HNSW32 approximate.", default="Flat")
 @option("--images", INPUT_PATH, "Photos to compare the network on; default: the run's test split.")
 @backbone_option
-def export(model: Path, out: Path, index: str, **options: Any) -> None:
-    """Write the network of RUN, the folder of a run or of a model, for other runtimes.
+def export(model: Path, out: Path, **options: Any) -> None:
+    """Write the network of RUN, the folder of a run or of a model, as ONNX: pixels → embeddings, batches of any size.
 
-    Each file is compared with the network on real images, to 1e-5, and nothing is written if it differs.
+    It is compared with the network on real images, to 1e-5, and nothing is written if it differs.
     """
     from ..inference.exporting import export as run
 
-    result = run(model, out, index=index, **options)
-    for path in result.files:
-        check = result.checks.get(path.name)
-        click.echo(f"{path}" if check is None else f"{path}  ({_difference(check, path.name, index)})")
-
-
-def _difference(check: float, name: str, index: str) -> str:
-    if name.endswith(".faiss") and index != "Flat":
-        return f"finds {100 * check:.1f} % of the ten nearest"
-    return f"differs by at most {check:.1g}"
+    file, difference = run(model, out, **options)
+    click.echo(f"{file}  (differs by at most {difference:.1g})")

@@ -35,6 +35,7 @@ _POLICIES = {
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
+TREE_SUFFIXES = (".json", ".graphml")  # beside tables and texts
 _WRITERS = {".csv": "to_csv", ".json": "to_json"}
 
 

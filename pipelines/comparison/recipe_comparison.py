@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
-from hiertree.io.files import AnyPath, write_text
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder, write_text
 from hiertree.metrics import evaluate
 
 from ..report.sources import read_run
@@ -97,7 +96,7 @@ def compare(
         train_in_turn(plan)
         finished = [run.network for run in plan] + [path for path in sources.values() if _is_run(path)]
         measured = measured_as(finished[0]) if finished else {}
-        conventions = {name: measured[name] for name in ("metrics", "protocol") if name in measured}
+        conventions: dict[str, Any] = {name: measured[name] for name in ("metrics", "protocol") if name in measured}
         results = {name: _measure(path, conventions, labels or {}, lists) for name, path in sources.items()}
         runs, values = _tabulated(names, runs_of, results)
         tests = compare_with_reference(values, reference)

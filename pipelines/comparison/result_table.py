@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics.request import split_name
+from hiertree.metrics.conventions import split_name
 
 from ..pages import fill_page, markdown_text
 from ..report.tables import best_value
@@ -297,8 +297,8 @@ def csv(table: ResultTable) -> str:
         for metric, cell in row.cells.items():
             record |= {metric: cell.mean / 100, f"p of {metric}": p_values.get((row.name, metric))}
         records.append(record)
-    frame = pd.DataFrame(records).dropna(axis="columns", how="all")
-    return frame.to_csv(index=False, lineterminator="\n").rstrip()
+    text: str = pd.DataFrame(records).dropna(axis="columns", how="all").to_csv(index=False, lineterminator="\n")
+    return text.rstrip()
 
 
 def table_json(table: ResultTable) -> str:

@@ -4,7 +4,8 @@ from hiertree.errors import require_package
 
 require_package("torch", "torchvision", "timm", "safetensors", extra="train")
 
-from .gallery_index import GalleryIndex
-from .trained_model import TrainedModel, load_model
+from .retrievals import plot_retrievals
+from .trained_model import GalleryIndex, TrainedModel, load_model
+from .zero_shot import Classification
 
-__all__ = ["GalleryIndex", "TrainedModel", "load_model"]
+__all__ = ["Classification", "GalleryIndex", "TrainedModel", "load_model", "plot_retrievals"]

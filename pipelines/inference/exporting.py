@@ -1,4 +1,4 @@
-"""``hiertree export``: a trained network for other runtimes, and an index of a gallery to search in."""
+"""``hiertree export``: a trained network for other runtimes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,20 +20,18 @@ from hiertree.errors import (
     HiertreeError,
     MissingResourceError,
     OptionError,
-    ShapeError,
     raised_as,
     require_package,
 )
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, is_written_by_hiertree, manifest, read_record
 
+from ..networks.embedder import Embedder
+from ..networks.loading import SETTINGS, WEIGHTS, Backbone
 from ..training.data.batches import keys_in_order
 from ..training.data.splits import load_split
 from ..training.data.views import ImageViews
-from ..training.network.embedder import Embedder
-from ..training.network.model_files import SETTINGS, WEIGHTS, Backbone
 from ..training.recipe.reading import load_recipe
-from .gallery_index import INDEX, read_gallery, require_weights, write_index
 from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
 
@@ -49,12 +47,12 @@ class FixedSizeNetwork(nn.Module):
     def __init__(self, embedder: Embedder, *, size: int, scales: Sequence[float]) -> None:
         super().__init__()
         self.embedder, self._count = embedder, len(scales)
-        for number, scale in enumerate(scales):
-            self.register_buffer(f"resizing_{number}", None if scale == 1 else _resizing(size, scale))
+        for index, scale in enumerate(scales):
+            self.register_buffer(f"resizing_{index}", None if scale == 1 else _resizing(size, scale))
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, S, S) pixels in 0 … 255 → (B, d) of unit norm."""
-        matrices = [getattr(self, f"resizing_{number}") for number in range(self._count)]
+        matrices = [getattr(self, f"resizing_{index}") for index in range(self._count)]
         if all(matrix is None for matrix in matrices):
             return cast(Tensor, self.embedder(images))
         resized = [images if matrix is None else matrix @ images.float() @ matrix.T for matrix in matrices]
@@ -115,55 +113,29 @@ def _resizing(size: int, scale: float) -> Tensor:
     return interpolate(square, size=[scaled, size], mode="bilinear", antialias=True)[0, 0]
 
 
-class ExportedFiles(NamedTuple):
-    """The files written by :func:`export`."""
-
-    files: list[Path]  # by name
-    checks: dict[str, float]  # by file: largest difference found; of an approximate index the share of neighbors
-
-
 def export(
     run: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    onnx: bool = False,
-    faiss: bool = False,
     images: str | os.PathLike[str] | None = None,
-    gallery: str | os.PathLike[str] | None = None,
-    index: str = "Flat",
     backbone: Backbone | None = None,
-) -> ExportedFiles:
-    """Write a trained network as ONNX, and an index of a gallery; each is compared before it is kept.
+) -> tuple[Path, float]:
+    """Write a trained network as ONNX; returns the file, and the largest difference from the network's embeddings.
 
     The network computes in float32, whatever the run's precision was. ``manifest.json`` says what was compared.
     """
     source, target = Path(run), Path(out)
-    if not (onnx or faiss):
-        raise OptionError("nothing to export", expected="--onnx, --faiss or both")
     if not files.is_unused(target) and not _is_export(target):
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder, or that of an export")
-    if onnx:
-        require_package("onnx", "onnxruntime", "onnxscript", extra="export")
+    require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     model = load_model(source, device="cpu", backbone=backbone)
-    checks: dict[str, float] = {}
-    inputs = [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:
-        if onnx:
-            checks[ONNX] = write_network(model, _compared_images(model, source, images), folder / ONNX)
-        if faiss:
-            embedded = source if gallery is None else Path(gallery)
-            named_gallery = read_gallery(embedded)
-            if named_gallery.embeddings.shape[1] != model.embedding_size:
-                problem = f"a gallery of {named_gallery.embeddings.shape[1]} dimensions"
-                raise ShapeError(problem, expected=f"{model.embedding_size}, as this model makes")
-            require_weights(embedded, source / WEIGHTS)
-            checks[INDEX] = write_index(named_gallery.embeddings, named_gallery.table, folder, kind=index)
-            inputs += named_gallery.files
-        outputs = sorted(folder.iterdir())
-        parameters = {**describe_model(model), "index": index if faiss else None, "checks": checks}
+        difference = write_network(model, _compared_images(model, source, images), folder / ONNX)
+        parameters = {**describe_model(model), "checks": {ONNX: difference}}
+        inputs, outputs = [source / WEIGHTS, source / SETTINGS], [folder / ONNX]
         provenance = manifest(command=f"{_COMMAND} {run}", parameters=parameters, inputs=inputs, outputs=outputs)
         files.write_json(folder / MANIFEST, provenance)
-    return ExportedFiles([target / path.name for path in outputs], checks)
+    return target / ONNX, difference
 
 
 def _is_export(folder: Path) -> bool:
@@ -178,8 +150,8 @@ def _is_export(folder: Path) -> bool:
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:
     """(n, C, S, S) uint8: the first few images, prepared as the network takes them."""
     source = _test_images(run) if images is None else as_image_source(images)
-    settings, count = model.preprocessing.image_settings(), min(_COMPARED, len(source))
-    views = ImageViews(source, settings)[keys_in_order(range(count), count)[0]].images
+    count = min(_COMPARED, len(source))
+    views = ImageViews(source, model.image_settings())[keys_in_order(range(count), count)[0]].images
     return views if count > 1 else torch.cat([views, views.flip(-1)])
 
 

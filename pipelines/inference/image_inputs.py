@@ -32,9 +32,9 @@ class ImagesInMemory:
 
     def __init__(self, images: Sequence[Image.Image | NDArray[Any]]) -> None:
         self._images = images
-        for number, image in enumerate(images):
+        for index, image in enumerate(images):
             if not isinstance(image, Image.Image):
-                check_pixels(image, f"image {number}")
+                check_pixels(image, f"image {index}")
 
     def __len__(self) -> int:
         return len(self._images)

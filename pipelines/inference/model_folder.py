@@ -15,9 +15,10 @@ from hiertree.io.provenance import MANIFEST, manifest, map_texts
 from hiertree.io.reading import read_json_object, reading_file
 from hiertree.tree import LabelTree
 
-from ..training.network.embedder import Embedder
-from ..training.network.model_files import SETTINGS, WEIGHTS, Preprocessing, save_embedder
-from ..training.network.pretrained_backbones import HUB
+from ..networks.clip import HUB
+from ..networks.embedder import Embedder
+from ..networks.loading import SETTINGS, WEIGHTS, save_embedder
+from ..networks.settings import Preprocessing
 from ..yaml_files import read_yaml
 
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
@@ -45,9 +46,9 @@ class ModelRecord(NamedTuple):
         """Read the two files of a run or of a model, where they are."""
         recipe, metrics = folder / RECIPE, folder / METRICS
         expected = "the metrics of a finished run"
-        content = read_json_object(metrics, expected=expected, kind=CheckpointError) if metrics.is_file() else None
+        values = read_json_object(metrics, expected=expected, kind=CheckpointError) if metrics.is_file() else None
         with reading_file(recipe, expected="a recipe", kind=CheckpointError):
-            return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
+            return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, values)
 
     def numbers(self) -> dict[str, float]:
         """The metrics that are numbers, by name."""
@@ -76,18 +77,18 @@ def save_model(
             files.write_json(new_folder / METRICS, record.metrics)
         introduction = _INTRODUCTION.format(size=network.embedding_size, backbone=network.settings.backbone)
         settings_text = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
-        parts = [
+        sections = [
             _header(recipe, record.numbers()),
             introduction,
             _metrics_section(record),
             _tree_section(tree),
             settings_text,
         ]
-        parts += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
-        files.write_text(new_folder / CARD, "\n".join(filter(None, parts)))
+        sections += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
+        files.write_text(new_folder / CARD, "\n".join(filter(None, sections)))
         outputs = sorted(new_folder.iterdir())
-        content = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=outputs)
-        files.write_json(new_folder / MANIFEST, content)
+        provenance = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=outputs)
+        files.write_json(new_folder / MANIFEST, provenance)
     return [target / path.name for path in outputs]
 
 
@@ -95,16 +96,16 @@ def _header(recipe: dict[str, Any] | None, metrics: Mapping[str, float]) -> str:
     """The metadata that the hub reads, with the metrics as its ``model-index``, and the title."""
     name, data = (recipe or {}).get("name", "model"), (recipe or {}).get("data", {}).get("name")
     tags, task = ["image-retrieval", "hierarchical-retrieval", "metric-learning"], "image-feature-extraction"
-    content: dict[str, Any] = {"library_name": "hiertree", "pipeline_tag": task, "tags": tags}
+    metadata: dict[str, Any] = {"library_name": "hiertree", "pipeline_tag": task, "tags": tags}
     if metrics and data:
         values = [{"type": metric, "value": value} for metric, value in metrics.items()]
         results = [{"task": {"type": task}, "dataset": {"type": data, "name": data}, "metrics": values}]
-        content["model-index"] = [{"name": name, "results": results}]
-    return f"---\n{_yaml(content)}---\n\n# {name}\n"
+        metadata["model-index"] = [{"name": name, "results": results}]
+    return f"---\n{_yaml(metadata)}---\n\n# {name}\n"
 
 
-def _yaml(content: Mapping[str, Any]) -> str:
-    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+def _yaml(settings: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
 
 
 def download_model(name: str, *, revision: str | None = None, token: str | None = None) -> Path:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,24 +14,121 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from hiertree.errors import DeviceError, InputError, raised_as
+from hiertree.arrays import as_paths, unit_rows
+from hiertree.errors import DeviceError, InputError, OptionError, ShapeError, raised_as
 from hiertree.io.progress import track
+from hiertree.io.provenance import digest
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
+from ..networks.clip import HUB, TEMPLATES, TextTower
+from ..networks.embedder import Embedder, embed_at_scales, require_finite
+from ..networks.loading import Backbone, is_pretrained, load_network
+from ..networks.settings import Preprocessing, ViewSettings
+from ..pair_scores import nearest_images
+from ..stored_embeddings.embeddings_files import read_embeddings
 from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews
-from ..training.network.embedder import Embedder, embed_at_scales, require_finite
-from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
-from ..training.network.pretrained_backbones import HUB
-from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
-from .gallery_index import GalleryIndex
+from ..training.recipe.settings import ImageSettings
 from .image_inputs import as_image_source, images_of_batch
 from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
+from .zero_shot import Classification, Parents, classify_by_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+
+class GalleryIndex:
+    """Embeddings to search in exactly, by cosine, and a row of a table for each.
+
+    Args:
+        embeddings: (n, d).
+        table: one row per image, in this order: its name in the column ``image``, then its labels, coarse → fine, where
+            they are known.
+        model: embeds texts that are searched for.
+        weights: SHA-256 of the weights that made the embeddings, where it is known.
+
+    Raises:
+        ShapeError: not one row per embedding.
+
+    >>> import pandas as pd
+    >>> index = GalleryIndex(np.eye(3, dtype=np.float32), pd.DataFrame({"image": ["a.jpg", "b.jpg", "c.jpg"]}))
+    >>> scores, rows = index.search(np.array([[0.0, 2.0, 1.0]], np.float32), k=2)
+    >>> index.table["image"][rows[0]].tolist()
+    ['b.jpg', 'c.jpg']
+    """
+
+    def __init__(
+        self, embeddings: Any, table: pd.DataFrame, *, model: TrainedModel | None = None, weights: str | None = None
+    ) -> None:
+        if len(embeddings) != len(table):
+            raise ShapeError(f"{len(table)} rows of names", expected=f"{len(embeddings)}, one for each embedding")
+        self.embeddings, self.table, self.model, self.weights = embeddings, table, model, weights
+        if model is not None:
+            self.require_model(model)
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str], *, model: TrainedModel | None = None) -> GalleryIndex:
+        """Read a folder that ``hiertree embed`` wrote, a finished run, or a file of embeddings.
+
+        Of queries and a gallery of their own, the gallery is read.
+
+        Raises:
+            OptionError: nothing is there.
+            InputError: damaged embeddings, or of another model.
+        """
+        import pandas as pd
+
+        collection = read_embeddings(Path(source), in_parts=True, needs_labels=False, uneven="unknown")
+        items = collection.items
+        columns: dict[str, Any] = {"image": items.image_names or np.arange(len(items.paths)).astype(str)}
+        if collection.tree is not None:
+            labels = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
+            rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in labels)
+            columns |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
+        weights = getattr(items.embeddings, "model", None)
+        return cls(np.asarray(items.embeddings), pd.DataFrame(columns), model=model, weights=weights)
+
+    def search(
+        self, queries: NDArray[np.floating] | str | Sequence[str], *, k: int = 10
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The (Q, k) cosines and rows of the nearest images, best first; of fewer images all.
+
+        Args:
+            queries: (Q, d) embeddings; or a text, or several, which the index's ``model`` embeds.
+            k: images for each query.
+
+        Raises:
+            OptionError: k is below 1, or texts in an index without a model.
+            ShapeError: embeddings of another network.
+        """
+        check_integer("k", k)
+        if isinstance(queries, str):
+            queries = [queries]
+        if not isinstance(queries, np.ndarray):
+            if self.model is None:
+                expected = "GalleryIndex.load(…, model=load_model('open_clip:…')), by which texts are embedded"
+                raise OptionError("texts in an index without a model", expected=expected)
+            queries = self.model.embed(texts=queries, templates=("{}",), progress=False)
+        if queries.ndim != 2 or queries.shape[1] != self.embeddings.shape[1]:
+            problem = f"queries of shape {queries.shape} in an index of {self.embeddings.shape[1]} dimensions"
+            raise ShapeError(problem, expected="embeddings (Q, d) of the model that embedded the gallery")
+        left_out = [np.empty(0, np.int64)] * len(queries)
+        rows = nearest_images(queries, self.embeddings, count=k, left_out=left_out)
+        nearest = unit_rows(np.asarray(self.embeddings, np.float32)[rows.ravel()]).reshape(*rows.shape, -1)
+        return np.einsum("qd,qkd->qk", unit_rows(queries), nearest).astype(np.float32), rows
+
+    def require_model(self, model: TrainedModel) -> None:
+        """Refuse a model that has not embedded the gallery, as far as that is known."""
+        width = self.embeddings.shape[1]
+        if model.embedding_size != width:
+            problem = f"embeddings of {model.embedding_size} dimensions in an index of {width}"
+            raise ShapeError(problem, expected="an index made with this model")
+        if self.weights not in (None, model.weights):
+            remedy = "embed the gallery with this model: `hiertree embed MODEL PHOTOS --out embedded`"
+            raise InputError("a gallery that another model has embedded", expected="the same weights", remedy=remedy)
 
 
 class TrainedModel:
@@ -41,6 +140,7 @@ class TrainedModel:
         tree: the classes it has learned; None if its run did not keep them.
         device: ``"auto"`` takes a GPU if there is one.
         record: its recipe and metrics, which are saved with it.
+        texts: the text tower beside it, if there is one.
 
     Raises:
         DeviceError: the device is absent.
@@ -54,10 +154,13 @@ class TrainedModel:
         tree: LabelTree | None = None,
         device: str | torch.device = "auto",
         record: ModelRecord | None = None,
+        texts: TextTower | None = None,
     ) -> None:
-        self.record = record or ModelRecord()
+        self.record, self._texts = record or ModelRecord(), texts
         self.preprocessing, self.tree, self.device = preprocessing, tree, _device(device)
         self.network = embedder.to(self.device).eval()
+        if texts is not None:
+            texts.to(self.device)
 
     def __repr__(self) -> str:
         settings, tree = self.preprocessing, self.tree
@@ -127,6 +230,11 @@ class TrainedModel:
         """
         return upload_model(self.save, name, private=private, token=token, message=commit_message)
 
+    @cached_property
+    def weights(self) -> str:
+        """SHA-256 of the network's tensors, by which embeddings say of which model they are."""
+        return digest(tensor.cpu().numpy() for tensor in self.network.state_dict().values())
+
     @property
     def embedding_size(self) -> int:
         """Dimensions of an embedding."""
@@ -134,14 +242,16 @@ class TrainedModel:
 
     def embed(
         self,
-        images: object,
+        images: object = None,
         *,
+        texts: Sequence[str] | None = None,
+        templates: Sequence[str] = TEMPLATES,
         batch_size: int = 64,
         workers: int = 0,
         max_pixels: int | None = None,
         progress: bool = True,
     ) -> NDArray[np.float32]:
-        """Embed images, prepared as in the model's run.
+        """Embed images, prepared as in the model's run, or texts by the text tower of an open_clip model.
 
         Args:
             images: a folder (its image files below, in the order of
@@ -149,7 +259,9 @@ class TrainedModel:
                 width, channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a
                 list, Series or batch of these; the images of a data set; or a DataLoader whose batches are images,
                 (images, labels) or mappings with an entry "image".
-            batch_size: images embedded at once.
+            texts: in place of images, one row for each: the mean direction over the templates.
+            templates: texts with ``{}``, where each text goes.
+            batch_size: images or texts embedded at once.
             workers: processes that decode; 0 decodes in this process. A DataLoader has its own.
             max_pixels: width × height above which an image is refused, for it may fill the memory; None: 89 million.
             progress: whether to show progress.
@@ -159,11 +271,12 @@ class TrainedModel:
 
         Raises:
             ImageError: no image, or one that does not decode.
+            OptionError: texts without a text tower, or a template without ``{}``; both images and texts, or neither.
             InputError: something that is no image, or has another shape, type or range; or embeddings that are not
                 finite.
 
         >>> import hiertree as ht, numpy as np
-        >>> from hiertree.pipelines.training.recipe.settings import ModelSettings
+        >>> from hiertree.pipelines.networks.settings import ModelSettings
         >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=3)
         >>> preprocessing = Preprocessing(size=16, channels=3, resize=None, mean=(0.5,) * 3, std=(0.5,) * 3,
         ...                               scales=(1.0,), precision="32-true")
@@ -172,14 +285,62 @@ class TrainedModel:
         (2, 8)
         """
         check_integer("batch_size", batch_size)
+        if (images is None) == (texts is None):
+            raise OptionError("images and texts" if texts else "no images", expected="images, or else texts=[…]")
+        if texts is not None:
+            return self.texts.encode(texts, templates=templates, batch_size=batch_size, progress=progress)
         if isinstance(images, DataLoader):
             return self._embed_batches(images, batch_size=batch_size, max_pixels=max_pixels, progress=progress)
-        settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
-        views = ImageViews(as_image_source(images), settings)
+        views = ImageViews(as_image_source(images), self.image_settings(max_pixels=max_pixels))
         loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
         total = -(-len(views) // batch_size)
         tracked = track((batch.images for batch in loader), description="embedding", total=total, enabled=progress)
-        return torch.cat([self._embedded(batch) for batch in tracked]).numpy()
+        return np.concatenate([self.embed_pixels(batch) for batch in tracked])
+
+    def classify(
+        self,
+        images: object,
+        tree: LabelTree | None = None,
+        *,
+        templates: Sequence[str] = TEMPLATES,
+        parents: Parents = "text",
+        **options: Any,
+    ) -> Classification:
+        """Give images, without any training on them, the nearest node of each level of a tree by its text.
+
+        Args:
+            images: as for :meth:`embed`.
+            tree: whose labels are the texts; None takes the model's own.
+            templates: texts with ``{}``, where a label goes; the mean direction over them counts.
+            parents: whether an inner node's score is that of its own ``"text"``, or the best of its ``"leaves"``.
+            **options: of :meth:`embed`.
+
+        Raises:
+            OptionError: a model without a text tower, or no tree.
+        """
+        tree = tree or self.tree
+        if tree is None:
+            raise OptionError("no tree", expected="a LabelTree whose labels are the texts")
+        texts = self.texts
+        return classify_by_text(self.embed(images, **options), tree, texts, templates=templates, parents=parents)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there is a text tower, so that texts and images share a space."""
+        return self._texts is not None
+
+    @property
+    def texts(self) -> TextTower:
+        """The text tower; an OptionError where there is none."""
+        if self._texts is None:
+            expected = "a model of open_clip, whose texts and images share a space: open_clip:NAME/WEIGHTS"
+            raise OptionError(f"texts for {self!r}, which has no text tower", expected=expected)
+        return self._texts
+
+    def image_settings(self, *, max_pixels: int | None = None) -> ImageSettings:
+        """The preprocessing of images up to the network's input, as a recipe says it."""
+        view = {name: getattr(self.preprocessing, name) for name in ViewSettings.model_fields}
+        return ImageSettings(**view, cache=False, max_pixels=max_pixels)
 
     def _embed_batches(
         self, loader: DataLoader[Any], *, batch_size: int, max_pixels: int | None, progress: bool
@@ -189,10 +350,10 @@ class TrainedModel:
         batches = (images_of_batch(batch) for batch in loader)
         tracked = track(batches, description="embedding", total=total, enabled=progress)
         options: Any = {"batch_size": batch_size, "max_pixels": max_pixels, "progress": False}
-        parts = [self.embed(images, **options) for images in tracked]
-        if not parts:
+        blocks = [self.embed(images, **options) for images in tracked]
+        if not blocks:
             raise InputError("no images: a DataLoader without batches", expected="at least one image")
-        return np.concatenate(parts)
+        return np.concatenate(blocks)
 
     def search(
         self,
@@ -206,7 +367,7 @@ class TrainedModel:
         """Find the images of a gallery that are nearest to photos.
 
         Args:
-            index: the folder that ``hiertree export --faiss`` wrote, or what ``GalleryIndex.load`` read of it.
+            index: what ``hiertree embed`` wrote by this model, a run's folder, or ``GalleryIndex.load`` of either.
             photos: as for :meth:`embed`.
             k: images for each photo, or all if there are fewer.
             batch_size: photos embedded at once.
@@ -217,7 +378,7 @@ class TrainedModel:
             and the image's labels, coarse → fine, where the index knows them.
 
         Raises:
-            ShapeError: the index is of another network.
+            ShapeError, InputError: the index is of another network.
             HiertreeError: whatever :meth:`embed` raises.
         """
         import pandas as pd
@@ -225,22 +386,23 @@ class TrainedModel:
         gallery = index if isinstance(index, GalleryIndex) else GalleryIndex.load(index)
         source = photos if isinstance(photos, DataLoader) else as_image_source(photos)
         embeddings = self.embed(source, batch_size=batch_size, progress=progress)
+        gallery.require_model(self)
         scores, rows = gallery.search(embeddings, k=k)
         names = [f"image {row}" if isinstance(source, DataLoader) else source.name(row) for row in range(len(rows))]
-        matches = rows.ravel() >= 0  # an approximate index may find fewer
         photo, rank = np.repeat(names, rows.shape[1]), np.tile(np.arange(1, rows.shape[1] + 1), len(rows))
-        table = gallery.table.iloc[rows.ravel()[matches]].reset_index(drop=True)
-        head = pd.DataFrame({"photo": photo[matches], "rank": rank[matches]})
-        head["image"], head["score"] = table.pop("image"), scores.ravel()[matches]
+        table = gallery.table.iloc[rows.ravel()].reset_index(drop=True)
+        head = pd.DataFrame({"photo": photo, "rank": rank, "image": table.pop("image"), "score": scores.ravel()})
         result: pd.DataFrame = pd.concat([head, table], axis=1)
         return result
 
     @torch.inference_mode()
-    def _embedded(self, images: Tensor) -> Tensor:
-        """(B, C, S, S) uint8 → (B, d) float32 on the CPU."""
+    def embed_pixels(self, images: Tensor) -> NDArray[np.float32]:
+        """(B, C, S, S) uint8 pixels, prepared as the network takes them → (B, d) embeddings; B may be 0."""
+        if not len(images):
+            return np.empty((0, self.embedding_size), np.float32)
         with self._autocast():
             embeddings = embed_at_scales(self.network, images.to(self.device), self.preprocessing.scales)
-        return require_finite(embeddings).float().cpu()
+        return require_finite(embeddings).float().cpu().numpy()
 
     def _autocast(self) -> AbstractContextManager[None]:
         """The arithmetic of the run; 16-bit floats are left to GPUs."""
@@ -257,9 +419,9 @@ def load_model(
 
     Args:
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
-            model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or
-            ``timm:NAME``, ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``, without a tree, as ``hiertree embed``
-            uses it.
+            model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or a network
+            without a tree, ``timm:NAME``, ``open_clip:NAME/WEIGHTS``, ``timm:hf-hub:OWNER/NAME``,
+            ``open_clip:hf-hub:OWNER/NAME`` or ``open_clip:local-dir:FOLDER``.
         device: ``"auto"`` takes a GPU if there is one.
         backbone: builds the backbone of a model that was trained with one of your own: a class, a function, or its
             name, ``module:attribute``. What the model's folder names is never imported.
@@ -270,16 +432,15 @@ def load_model(
         MissingResourceError: a model or weights are out of reach, or ``backbone`` cannot be imported.
         DeviceError: the device is absent.
     """
-    if is_pretrained(str(run)):
-        recipe = pretrained_recipe(str(run))
-        return TrainedModel(untrained_network(recipe), Preprocessing.from_recipe(recipe), device=device)
-    if str(run).startswith(HUB):
-        return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
-    folder = Path(run)
-    embedder, tree = load_embedder(folder, backbone=backbone), folder / TREE
+    name = os.fspath(run)
+    if name.startswith(HUB):
+        return TrainedModel.from_pretrained(name.removeprefix(HUB), device=device, backbone=backbone)
+    network, preprocessing, texts = load_network(name, backbone=backbone)
+    if is_pretrained(name):
+        return TrainedModel(network, preprocessing, device=device, texts=texts)
+    tree, record = Path(name) / TREE, ModelRecord.read(Path(name))
     classes = LabelTree.from_json(tree) if tree.is_file() else None
-    preprocessing, record = load_preprocessing(folder), ModelRecord.read(folder)
-    return TrainedModel(embedder, preprocessing, tree=classes, device=device, record=record)
+    return TrainedModel(network, preprocessing, tree=classes, device=device, record=record)
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from .cluster.proposing import LabelPlace as LabelPlace
     from .cluster.proposing import Proposal as Proposal
     from .cluster.proposing import propose as propose
-    from .cluster.step import ClusterSettings as ClusterSettings
     from .cluster.step import cluster_step as cluster_step
-    from .encode.encoders import EncoderSettings as EncoderSettings
+    from .encode.encoders import text_encoder as text_encoder
     from .encode.place_nouns import PlaceNounEncoder as PlaceNounEncoder
     from .encode.text_encoders import ClipEncoder as ClipEncoder
     from .encode.text_encoders import TextEncoder as TextEncoder
     from .export.images import images_step as images_step
     from .export.step import export_step as export_step
     from .export.tree_page import show_tree as show_tree
-    from .filling import FillSettings as FillSettings
     from .filling import fill_step as fill_step
     from .landmarks import read_kept as read_kept
     from .landmarks import read_landmarks as read_landmarks
@@ -49,8 +47,11 @@ if TYPE_CHECKING:
     from .plan import check_plan as check_plan
     from .plan import read_plan as read_plan
     from .settings import CleanSettings as CleanSettings
+    from .settings import ClusterSettings as ClusterSettings
     from .settings import ColumnNames as ColumnNames
+    from .settings import EncoderSettings as EncoderSettings
     from .settings import ExportSettings as ExportSettings
+    from .settings import FillSettings as FillSettings
     from .settings import ImagesSettings as ImagesSettings
     from .settings import TreeSettings as TreeSettings
     from .texts import normalize_label as normalize_label
@@ -61,17 +62,18 @@ _MODULES = {
     "cluster.clustering": "choose_k spherical_kmeans",
     "cluster.proposal_files": "check_proposal read_proposal write_proposal",
     "cluster.proposing": "Cluster LabelPlace Proposal propose",
-    "cluster.step": "ClusterSettings cluster_step",
-    "encode.encoders": "EncoderSettings",
+    "cluster.step": "cluster_step",
+    "encode.encoders": "text_encoder",
     "encode.place_nouns": "PlaceNounEncoder",
     "encode.text_encoders": "ClipEncoder TextEncoder",
     "export.images": "images_step",
     "export.step": "export_step",
     "export.tree_page": "show_tree",
-    "filling": "FillSettings fill_step",
+    "filling": "fill_step",
     "landmarks": "read_kept read_landmarks write_kept",
     "plan": "BuildResult LabelsPlan build check_plan read_plan",
-    "settings": "CleanSettings ColumnNames ExportSettings ImagesSettings TreeSettings",
+    "settings": "CleanSettings ClusterSettings ColumnNames EncoderSettings ExportSettings FillSettings ImagesSettings "
+    "TreeSettings",
     "texts": "normalize_label",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

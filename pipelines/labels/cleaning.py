@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.reading import reading_json
-from hiertree.io.tables import write_table
+from hiertree.io.tables import is_empty, write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
 from .encode.place_nouns import parse
@@ -47,11 +47,7 @@ from .texts import is_wikimedia_page, item_id_of, normalize_label, spelling_key
 
 _ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
-# what Wikidata, pandas, databases and spreadsheets write for nothing, or for an error
-_NO_VALUE = re.compile(
-    r"unknown( value)?|no ?value|somevalue|-?nan|none|null|nil|n/?a|nat|\\n|-?1\.#(ind|qnan)"
-    r"|#(n/?a( n/a)?|ref!|value!|name\?|null!|num!|div/0!|error!|spill!|calc!)"
-)
+_NO_VALUE = re.compile(r"(?i)unknown( value)?|no ?value|somevalue|none|null|nil|n/?a|nat|-?nan")  # beside is_empty's
 COMMAND = "hiertree labels clean"
 _REMEDIES: dict[Reason, str] = {
     "not scraped": "'hiertree labels scrape' asks Wikimedia for them, 'labels retry' again for those that failed",
@@ -190,8 +186,8 @@ def _add_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
 
 def _says_nothing(label: str) -> bool:
     is_name = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
-    values = label.strip("[]<>{}'\" ").casefold().split(",")
-    return not is_name or all(_NO_VALUE.fullmatch(value.strip("'\" ")) for value in values)
+    values = [value.strip("[]<>{}'\" ") for value in label.split(",")]
+    return not is_name or is_empty(label) or all(is_empty(value) or _NO_VALUE.fullmatch(value) for value in values)
 
 
 DEFAULTS = CleanSettings()

@@ -26,13 +26,12 @@ from hiertree.io.tables import write_table
 
 from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
-from .encode.encoders import ClipSettings
+from .encode.encoders import clip_encoder
 from .landmark_images import EncodedImages, StoredVectors, image_folder
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
-from .settings import ImageFolderSettings, option
+from .settings import TEMPERATURE, FillSettings
 from .steps import REPORT, LabelStep, StepRecord, hypernyms_of
 
-TEMPERATURE, THRESHOLD = 100.0, 0.5
 Images = Iterable[tuple[str, "NDArray[np.float32]"]]
 COMMAND = "hiertree labels fill"
 FILLED = "filled.csv"
@@ -71,14 +70,6 @@ def _softmax(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.flo
     from scipy.special import softmax
 
     return np.asarray(softmax(temperature * cosines.astype(np.float64), axis=1))
-
-
-class FillSettings(ImageFolderSettings, ClipSettings):
-    """Where images, or their vectors, come from, and how they give labels."""
-
-    embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
-    threshold: float = option(THRESHOLD, "Lowest confidence at which a label is taken.", ge=0, le=1)
-    temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
 
 
 def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:
@@ -120,7 +111,7 @@ class FillStep(LabelStep[Votes]):
         """
         folder, embeddings = image_folder(self.settings, follow_links=True), self.settings.embeddings
         if folder is not None and embeddings is None:
-            return EncodedImages(folder, self.settings.clip())
+            return EncodedImages(folder, clip_encoder(self.settings))
         if folder is None and embeddings is not None:
             return StoredVectors(embeddings)
         problem = "neither images nor embeddings" if folder is None else "images and embeddings"
@@ -131,7 +122,7 @@ class FillStep(LabelStep[Votes]):
         settings = self.settings
         parameters = {
             **{name: getattr(settings, name) for name in ("threshold", "temperature")},
-            **settings.clip().settings(),
+            **clip_encoder(settings).settings(),
             **self.vectors.identity(_unlabeled(read_dropped(self.source))),
         }
         files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
@@ -141,9 +132,11 @@ class FillStep(LabelStep[Votes]):
         kept_landmarks, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
-        self.vectors.note_unmatched(row.landmark_id for row in (*kept_landmarks, *dropped))
+        self.vectors.note_unmatched(
+            [*(row.landmark_id for row in kept_landmarks), *(row.landmark_id for row in dropped)]
+        )
         labels, images = sorted(label_counts(kept_landmarks)), self.vectors.of(_unlabeled(dropped))
-        texts = self.settings.clip().encode(labels)
+        texts = clip_encoder(self.settings).encode(labels)
         votes = list(fill_by_texts(images, texts, labels, temperature=self.settings.temperature))
         accepted_votes = {vote.landmark_id: vote for vote in votes if vote.confidence >= self.settings.threshold}
         cleaning = _label_landmarks(kept_landmarks, dropped, accepted_votes)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES, decode
 from hiertree.errors import OptionError, ShapeError, TableError, require_package
-from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
+from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
-from ..clip_model import load_clip
+from ..networks.clip import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .landmarks import note_unmatched
 from .settings import ImageFolderSettings
@@ -75,14 +75,14 @@ class ImageFolder:
         """The path of an image from the folder on."""
         return path.relative_to(self._root).as_posix()
 
-    def note_unmatched(self, landmarks: Iterable[str]) -> None:
-        """Log landmarks without an image, and ids here that are no landmark's, where there are both."""
-        ids: Mapping[str, Sequence[Any]] | None = self._images_of
+    def note_unmatched(self, landmarks: Iterable[str]) -> str:
+        """Say and log which landmarks have no image, and which ids here are no landmark's, where there are both."""
+        ids: Iterable[str] | None = self._images_of
         if ids is None:
             with os.scandir(self._root) as entries:
-                folders = {entry.name: [] for entry in entries if entry.is_dir() and not entry.name.startswith(".")}
-            ids, landmarks = {**self._by_stem(self._root), **folders}, (key for key in landmarks if "/" not in key)
-        note_unmatched(ids, landmarks, source=str(self._table or self._root), target="the landmarks")
+                folders = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+            ids, landmarks = [*self._by_stem(self._root), *folders], (key for key in landmarks if "/" not in key)
+        return note_unmatched(ids, landmarks, source=str(self._table or self._root), target="the landmarks")
 
     def _candidates(self, landmark: str) -> Iterable[Path]:
         if self._images_of is None:

@@ -151,26 +151,29 @@ def join_landmarks(
     ids: Sequence[str], categories: Sequence[str], ids_with_values: Iterable[str], find: FindValues
 ) -> tuple[list[Landmark], int]:
     """Listed landmarks with the values that ``find`` gives, and how many of ``ids_with_values`` are not listed."""
-    keys = list(ids_with_values)
-    num_unknown = note_unmatched(keys, ids, source="the table of values", target="the table of landmarks")
+    keys, listed_ids = list(ids_with_values), set(ids)
+    num_unknown = sum(key not in listed_ids for key in keys)
     if keys and num_unknown == len(keys):
         problem = f"no landmark {keys[0]!r} among those listed, nor any other of the {num_unknown} with values"
         raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
+    note_unmatched(keys, ids, source="the table of values", target="the table of landmarks")
     return [Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True)], num_unknown
 
 
-def note_unmatched(ids: Iterable[str], landmarks: Iterable[str], *, source: str, target: str) -> int:
-    """How many ids are of no landmark; where some landmarks have none either, both are logged: one id in two forms?
+def note_unmatched(ids: Iterable[str], landmarks: Iterable[str], *, source: str, target: str) -> str:
+    """Say, and log, how many ids of each met none of the other: one id in two forms? Nothing if one side is complete.
 
     >>> note_unmatched(["1.0", "2"], ["1", "2"], source="a.csv", target="b.csv")
-    1
+    "1 ids of a.csv met none of b.csv ('1.0'), 1 of the latter none of the former ('1')"
     """
     sources, targets = dict.fromkeys(ids), dict.fromkeys(landmarks)
     only_source, only_target = ([key for key in a if key not in b] for a, b in ((sources, targets), (targets, sources)))
-    if only_source and only_target:
-        unmatched = f"{len(only_source)} ids of {source} met none of {target} ({some_of(only_source, 3)})"
-        _log.info("%s, %d of the latter none of the former (%s)", unmatched, len(only_target), some_of(only_target, 3))
-    return len(only_source)
+    if not only_source or not only_target:
+        return ""
+    unmatched = f"{len(only_source)} ids of {source} met none of {target} ({some_of(only_source, 3)})"
+    text = f"{unmatched}, {len(only_target)} of the latter none of the former ({some_of(only_target, 3)})"
+    _log.info(text)
+    return text
 
 
 def read_listed(

@@ -32,8 +32,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import read_json_object
@@ -41,13 +40,24 @@ from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
 from .cleaning import CleanStep, check_kept, read_report
-from .cluster.step import ClusterSettings, ClusterStep, describe_unknown_ids
+from .cluster.step import ClusterStep, describe_unknown_ids
+from .encode.encoders import clip_encoder, text_encoder
 from .export.step import EXPORTED, TREE, ExportStep, describe_exported
 from .export.tree_page import TreeStep
-from .filling import FillSettings, FillStep
+from .filling import FillStep
 from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
 from .scrape.scraping import STORE, scrape
-from .settings import CleanSettings, ColumnNames, ExportSettings, ScrapeSettings, Settings, TreeSettings, resolve_paths
+from .settings import (
+    CleanSettings,
+    ClusterSettings,
+    ColumnNames,
+    ExportSettings,
+    FillSettings,
+    ScrapeSettings,
+    Settings,
+    TreeSettings,
+    resolve_paths,
+)
 from .steps import REPORT, LabelStep, Result
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
@@ -168,6 +178,9 @@ def build(
 
 
 def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
+    encoder = text_encoder(plan.cluster)  # before work begins: a package may be missing
+    if plan.fill is not None:
+        clip_encoder(plan.fill)
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder, _ = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is None:
@@ -177,7 +190,7 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
         cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
-    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
+    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, encoder))
     exported, exports = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
     for export in exports:

@@ -24,7 +24,11 @@ FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
+EncoderName: TypeAlias = Literal["place-nouns", "clip", "sentence-transformers", "vectors"]
+NetworkName: TypeAlias = Literal["clip", "sentence-transformers", "vectors"]
 
+TEMPERATURE = 100.0  # of the softmax over cosines of CLIP
+PROMPT = "A picture of a {label}"
 WIKIMEDIA = ("https://commons.wikimedia.org", "https://www.wikidata.org")
 FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
 _MAIL = re.compile(r"[^\s@()<>]+@([^\s@()<>]+\.[A-Za-z0-9-]{2,})")
@@ -98,15 +102,11 @@ class ScrapeSettings(Settings):
     """Which source is read, and how Wikimedia is asked."""
 
     contact: str | None = option(None, "Your email address or web page, for Wikimedia's operators; needed to ask them.")
-    source: Literal["api", "html"] = option(
-        "api", "The action API, 50 landmarks per request, or the category pages, one per request."
-    )
+    source: Literal["api", "html"] = option("api", "Ask the action API, 50 a request, or read the category pages.")
     requests_per_minute: FiniteFloat = option(200.0, "Spread evenly, one request at a time.", gt=0)
     max_retries: int = option(8, "Retries of a failed request.", ge=0)
     backoff: FiniteFloat = option(5.0, "Seconds before the first retry; doubled for each further one.", gt=0)
-    refresh_older_than: float | None = option(
-        None, "Ask again for facts older than this many days.", ge=0, allow_inf_nan=False
-    )
+    refresh_older_than: float | None = option(None, "Ask again for facts older than so many days.", ge=0, lt=1e6)
     commons_api: str = option("https://commons.wikimedia.org/w/api.php", "Commons' action API, or a loopback address.")
     wikidata_api: str = option("https://www.wikidata.org/w/api.php", "Wikidata's action API, or a loopback address.")
     commons_site: str = option("https://commons.wikimedia.org", "Commons' pages, or those on a loopback address.")
@@ -176,17 +176,13 @@ class ImageFolderSettings(Settings):
     """Where images of landmarks are, if there are any."""
 
     images: Path | None = option(None, "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    image_table: Path | None = option(
-        None, "Table of image ids and landmark_id, where files are named by image id: train.csv or train_clean.csv."
-    )
+    image_table: Path | None = option(None, "Table of image ids and landmark_id, for files named by image id.")
 
 
 class ExportSettings(Settings):
     """The name of the exported table, and the images that the data card counts."""
 
-    split: str = option(
-        "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
-    )
+    split: str = option("", "Name the table SPLIT_label_to_hierarchical.csv, as GLDv2.", pattern=r"^[A-Za-z0-9_-]*$")
     image_table: Path | None = option(None, "CSV of image ids and landmark_id, whose images the data card counts.")
     keep_unfit: bool = option(False, "Keep labels that are marked as no landmark: people, events, films, animals …")
 
@@ -204,3 +200,81 @@ class ImagesSettings(ImageFolderSettings):
     hold_out: float = option(0.5, "Share of landmarks in the test split.", ge=0, le=1)
     min_images: Count = option(2, "Landmarks with fewer images are left out.")
     seed: Seed = option(0, "Seed of the draw.")
+
+
+class ClipSettings(Settings):
+    """A CLIP model, and how texts and images go through it."""
+
+    clip_model: str = option("ViT-L-14", "An open_clip model, hf-hub:OWNER/NAME or local-dir:FOLDER.")
+    clip_weights: FileOrName = option("laion2b_s32b_b82k", "Its weights: a name of open_clip, or a local file.")
+    prompts: tuple[str, ...] = option((), "Networks' template with {label}; several are averaged.", name="prompt")
+    batch_size: Count = option(128, "Texts or images per batch.")
+    device: str = option("cpu", "Where the encoder runs: cpu, cuda or cuda:N.")
+
+    @field_validator("prompts")
+    @classmethod
+    def _hold_the_label(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
+        if any("{label}" not in prompt for prompt in prompts):
+            expected = f"templates with {{label}}, such as {PROMPT!r}"
+            raise OptionError(f"prompts={list(prompts)}", expected=expected)
+        return prompts
+
+
+class EncoderSettings(ClipSettings):
+    """How the texts of labels become vectors."""
+
+    encoder: EncoderName = option("place-nouns", "Encoder of the labels' texts; place-nouns needs no download.")
+    reader: NetworkName | None = option(None, "Reads what place-nouns does not know as its nearest noun.")
+    second: NetworkName | None = option(None, "Vouches for labels of which no class above is known.")
+    sentence_model: str = option("all-MiniLM-L6-v2", "A sentence-transformers model, or its folder.")
+    vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
+    cache: Annotated[Path | None, GROWS] = option(None, "Folder that keeps the vectors of the networks.")
+
+    @model_validator(mode="after")
+    def _fit_the_encoder(self) -> EncoderSettings:
+        if self.reader and self.encoder != "place-nouns":
+            raise OptionError(
+                f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
+            )
+        names = [name for name in (self.encoder, self.reader, self.second) if name]
+        if self.prompts and not {"clip", "sentence-transformers"}.intersection(names):
+            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {names[-1]}")
+        if ("vectors" in names) != (self.vectors is not None):
+            given = f"encoder={', '.join(names)}, vectors={self.vectors}"
+            raise OptionError(given, expected="a table if one of the encoders is vectors")
+        return self
+
+
+class FillSettings(ImageFolderSettings, ClipSettings):
+    """Where images, or their vectors, come from, and how they give labels."""
+
+    embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
+    threshold: float = option(0.5, "Lowest confidence at which a label is taken.", ge=0, le=1)
+    temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
+
+
+class ClusterSettings(EncoderSettings):
+    """How labels are embedded and clustered."""
+
+    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
+    seed: Seed = option(0, "Seed of k-means.")
+    restarts: Count = option(20, "Runs of k-means that are combined.")
+    levels: int = option(0, "Levels of groups above the clusters.", ge=0)
+    assignments: Path | None = option(None, "Table of label, cluster (name, kind, group) made elsewhere.")
+    hypernyms: Path | None = option(None, "Table of 'subclass of' edges or a store; default: what was scraped.")
+    references: tuple[Path, ...] = option((), "TABLE:COLUMN, classes of labels to compare with.", name="reference")
+
+    @field_validator("references")
+    @classmethod
+    def _name_a_column(cls, references: tuple[Path, ...]) -> tuple[Path, ...]:
+        for reference in references:
+            split_reference(reference)
+        return references
+
+
+def split_reference(spec: str | Path) -> tuple[Path, str]:
+    """The table and the column that ``TABLE:column`` names."""
+    path, _, column = str(spec).rpartition(":")
+    if not path or not column:
+        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
+    return Path(path), column

@@ -73,10 +73,10 @@ def local_app(
     def page(request: Request) -> Response:
         """One of the bundled files; no other name leads anywhere."""
         name = request.path_params.get("name", "index.html")
-        content = page_files(package).get(name)
-        if content is None:
+        file = page_files(package).get(name)
+        if file is None:
             raise HTTPException(404, "no such page")
-        return Response(content, media_type=_TYPES[Path(name).suffix])
+        return Response(file, media_type=_TYPES[Path(name).suffix])
 
     def refused(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": error.detail}, error.status_code)
@@ -229,7 +229,7 @@ def listening(port: int) -> socket.socket:
         raise OptionError(f"port {port}: {error.strerror}", expected="a free one", remedy="leave out --port") from None
 
 
-def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes | None:
+def thumbnail(path: Path, *, pixels: int = THUMBNAIL, crop: bool = True) -> bytes | None:
     """A small JPEG of an image file, or None where it is missing or does not decode; cropped, it is square."""
     from PIL import Image
 
@@ -240,25 +240,25 @@ def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes 
     formats = readable_formats()
     try:
         with reading_file(path, expected="an image", kind=ImageError), Image.open(path, formats=formats) as image:
-            image.draft("RGB", (side, side))
-            return shrink(eight_bit(image, name=path.name), side=side, crop=crop)
+            image.draft("RGB", (pixels, pixels))
+            return shrink(eight_bit(image, name=path.name), pixels=pixels, crop=crop)
     except ImageError:
         return None
 
 
-def shrink(image: Image.Image, *, side: int = THUMBNAIL, crop: bool = True) -> bytes:
+def shrink(image: Image.Image, *, pixels: int = THUMBNAIL, crop: bool = True) -> bytes:
     """A small JPEG of an image."""
     from PIL import ImageOps
 
     picture = image.convert("RGB")
-    small = ImageOps.fit(picture, (side, side)) if crop else ImageOps.contain(picture, (side, side))
+    small = ImageOps.fit(picture, (pixels, pixels)) if crop else ImageOps.contain(picture, (pixels, pixels))
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=82)
     return buffer.getvalue()
 
 
-def image_response(content: bytes | None) -> Response:
+def image_response(jpeg: bytes | None) -> Response:
     """A JPEG response that browsers cache for an hour; 404 without an image."""
-    if content is None:
+    if jpeg is None:
         raise HTTPException(404, "no image")
-    return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+    return Response(jpeg, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})

@@ -29,7 +29,7 @@ class QueriesAndGallery:
     """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures."""
 
     tree: LabelTree  # of their labels
-    sides: Sequence[NDArray[np.int32]]  # (Q, L) paths of the queries, and (N, L) of a separate gallery if there is one
+    paths: Sequence[NDArray[np.int32]]  # (Q, L) of the queries, and (N, L) of a separate gallery if there is one
     images: ImageSource | None = None  # pictures of the queries, followed by those of a separate gallery
     source: str = ""  # the data set and its split; empty where that is unknown
     without: str = ""  # why there are no pictures; empty where there are
@@ -41,40 +41,39 @@ class QueriesAndGallery:
         source, paths, images = f"{dataset.name}, {dataset.split} split", dataset.paths, dataset.images
         query, gallery = dataset.queries, dataset.gallery
         if query is None or gallery is None:
-            return cls(tree=dataset.tree, sides=[paths], images=images, source=source)
+            return cls(tree=dataset.tree, paths=[paths], images=images, source=source)
         images = SelectedImages(images, np.concatenate([query, gallery]))
-        return cls(tree=dataset.tree, sides=[paths[query], paths[gallery]], images=images, source=source)
+        return cls(tree=dataset.tree, paths=[paths[query], paths[gallery]], images=images, source=source)
 
     @classmethod
-    def from_numbers(
-        cls, sides: Sequence[NDArray[Any]], *, images: ImageSource | None = None, without: str
+    def from_label_ids(
+        cls, paths: Sequence[NDArray[Any]], *, images: ImageSource | None = None, without: str
     ) -> QueriesAndGallery:
         """Queries and perhaps a gallery of numbered classes, without names for classes and levels."""
-        rows = [path for side in sides for path in side.reshape(len(side), -1).tolist()]
+        rows = [path for ids in paths for path in ids.reshape(len(ids), -1).tolist()]
         names = [f"level {level}" for level in range(1, len(rows[0]) + 1)]
         columns = list(zip(*rows, strict=True))
-        tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
-        numbered = np.split(paths, [len(sides[0])])[: len(sides)]
-        return cls(tree=tree, sides=numbered, images=images, without=without)
+        tree, all_paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
+        return cls(tree=tree, paths=np.split(all_paths, [len(paths[0])])[: len(paths)], images=images, without=without)
 
     @property
     def separate(self) -> bool:
         """Whether the gallery is not the queries themselves."""
-        return len(self.sides) > 1
+        return len(self.paths) > 1
 
     @property
     def query_paths(self) -> NDArray[np.int32]:
         """(Q, L) of the queries."""
-        return self.sides[0]
+        return self.paths[0]
 
     @property
     def gallery_paths(self) -> NDArray[np.int32]:
         """(N, L) of the gallery."""
-        return self.sides[-1]
+        return self.paths[-1]
 
     @property
     def gallery_start(self) -> int:
-        """The place of the gallery's first picture among the images."""
+        """The index of the gallery's first picture among the images."""
         return len(self.query_paths) if self.separate else 0
 
     @property
@@ -124,8 +123,8 @@ def rows_of(embeddings: LabeledEmbeddings, targets: LabeledEmbeddings) -> list[N
     """For each wanted query, and each item of a gallery, the row of the same name; None where the images differ."""
     if len(embeddings.sides) != len(targets.sides):
         return None
-    sides = zip(embeddings.sides, targets.sides, strict=True)
-    rows = [matching_rows(side.image_names, target.image_names) for side, target in sides]
+    pairs = zip(embeddings.sides, targets.sides, strict=True)
+    rows = [matching_rows(images.image_names, target.image_names) for images, target in pairs]
     orders = [order for order in rows if order is not None]
     return orders if len(orders) == len(rows) else None
 
@@ -135,9 +134,9 @@ def have_same_classes(
 ) -> bool:
     """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
     orders: Sequence[Any] = [slice(None)] * len(embeddings.sides) if rows is None else rows
-    paths = [as_paths(side.paths)[order] for side, order in zip(embeddings.sides, orders, strict=True)]
-    target_paths = [as_paths(side.paths) for side in targets.sides]
-    if [side.shape[1:] for side in paths] != [side.shape[1:] for side in target_paths]:
+    paths = [as_paths(images.paths)[order] for images, order in zip(embeddings.sides, orders, strict=True)]
+    target_paths = [as_paths(images.paths) for images in targets.sides]
+    if [ids.shape[1:] for ids in paths] != [ids.shape[1:] for ids in target_paths]:
         return False
     return same_classes(np.concatenate(paths), np.concatenate(target_paths))
 

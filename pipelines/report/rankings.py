@@ -69,8 +69,8 @@ def extreme_queries(
     rest = [query for query in sorted(order, key=lambda query: (-values[query], query)) if query not in set(worst)]
     best = _spread_classes(rest, of, size)
     left = [query for query in order if query not in {*worst, *best}]
-    middle = sorted(range(len(left)), key=lambda place: abs(2 * place + 1 - len(left)))
-    median = _spread_classes([left[place] for place in middle], of, size)
+    middle = sorted(range(len(left)), key=lambda rank: abs(2 * rank + 1 - len(left)))
+    median = _spread_classes([left[rank] for rank in middle], of, size)
     return {"worst": worst, "median": sorted(median, key=lambda query: (values[query], query)), "best": best}
 
 
@@ -93,8 +93,8 @@ def changed_queries(
 def _spread_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
     """The first queries of different classes in an order, then the first of the others."""
     first = {int(classes[query]): query for query in reversed(order)}
-    ranked = sorted(range(len(order)), key=lambda place: first[int(classes[order[place]])] != order[place])
-    return [order[place] for place in sorted(ranked[:count])]
+    ranked = sorted(range(len(order)), key=lambda rank: first[int(classes[order[rank]])] != order[rank])
+    return [order[rank] for rank in sorted(ranked[:count])]
 
 
 def ranked_images(
@@ -126,9 +126,9 @@ class LevelStyle:
 def level_styles(level_names: Sequence[str]) -> list[LevelStyle]:
     """The style of every level, from none to the finest."""
     *coarser, finest = level_names
-    share = 100 / len(level_names)
+    step = 100 / len(level_names)
     coarse_styles = [
-        LevelStyle("near", name, f"same {name}", round(share * level)) for level, name in enumerate(coarser, 1)
+        LevelStyle("near", name, f"same {name}", round(step * level)) for level, name in enumerate(coarser, 1)
     ]
     return [
         LevelStyle("wrong", "✗", "nothing shared", 0),

@@ -11,7 +11,7 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 from hiertree.io import files
-from hiertree.metrics.request import improves_downward, split_name
+from hiertree.metrics.conventions import improves_downward, split_name
 from hiertree.metrics.statistics import paired_randomization_test
 
 from ..pages import fill_page

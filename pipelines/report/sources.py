@@ -79,10 +79,14 @@ class Measurement:
             rows.append(np.asarray(queries.junk[query]))
         return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
 
-    def has_paths(self, sides: Sequence[NDArray[Any]]) -> bool:
-        """Whether these are the paths of its queries, and of its separate gallery if it has one."""
-        paths = [side.paths for side in self.labeled.sides]
-        return len(paths) == len(sides) and all(map(np.array_equal, paths, sides))
+    @property
+    def paths(self) -> list[NDArray[Any]]:
+        """Those of its queries, and of its separate gallery if it has one."""
+        return [images.paths for images in self.labeled.sides]
+
+    def has_paths(self, paths: Sequence[NDArray[Any]]) -> bool:
+        """Whether its queries and its gallery have these paths."""
+        return len(self.paths) == len(paths) and all(map(np.array_equal, self.paths, paths))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +128,13 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
 def read_per_query(file: Path) -> pd.DataFrame:
     """The values of the queries that a run wrote; a CheckpointError if the file is not as the run's manifest has it."""
     complaint: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
-    values = read_parquet_frame(file, **complaint)
+    values: pd.DataFrame = read_parquet_frame(file, **complaint).reset_index(drop=True)
     if (record := file.with_name(MANIFEST)).is_file():
-        with reading_json(record, **complaint) as content:
-            digests = {output["name"]: output["sha256"] for output in content["outputs"]}
+        with reading_json(record, **complaint) as written:
+            digests = {output["name"]: output["sha256"] for output in written["outputs"]}
         if digests.get(file.name, digest := describe_file(file)["sha256"]) != digest:
             raise CheckpointError(f"{file} has changed", expected="the file that the run wrote, as its manifest says")
-    return values.reset_index(drop=True)
+    return values
 
 
 def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
@@ -160,27 +164,27 @@ def _reorder_as(first: Measurement, run: Model) -> Model:
     """A measurement with its images in the order of the first's, found by their names, and with the first's paths."""
     rows = rows_of(run.labeled, first.labeled)
     if rows is None:
-        if run.has_paths([side.paths for side in first.labeled.sides]):
+        if run.has_paths(first.paths):
             return run
         problem = f"{run.source} and {first.source} were measured on different images"
         raise OptionError(problem, expected="sources on the same data")
     if not have_same_classes(run.labeled, first.labeled, rows):
         problem = f"{run.source} and {first.source} were measured on the same images with different labels"
         raise OptionError(problem, expected="sources with the same classes at each level")
-    sides = [
-        side._replace(
-            embeddings=side.embeddings[order],
-            ids=None if side.ids is None else np.asarray(side.ids)[order],
+    ordered = [
+        images._replace(
+            embeddings=images.embeddings[order],
+            ids=None if images.ids is None else np.asarray(images.ids)[order],
             names=target.names,
             paths=target.paths,
         )
-        for side, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
+        for images, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
     ]
     if run.labeled.queries.junk is not None:
-        new_places = np.argsort(rows[-1])  # of each item
-        junk = [new_places[np.asarray(run.labeled.queries.junk[query])] for query in rows[0]]
-        sides[0] = sides[0]._replace(junk=junk)
-    return replace(run, labeled=LabeledEmbeddings(sides), per_query=run.per_query.iloc[rows[0]])
+        new_rows = np.argsort(rows[-1])  # of each item
+        junk = [new_rows[np.asarray(run.labeled.queries.junk[query])] for query in rows[0]]
+        ordered[0] = ordered[0]._replace(junk=junk)
+    return replace(run, labeled=LabeledEmbeddings(ordered), per_query=run.per_query.iloc[rows[0]])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
@@ -236,8 +240,8 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_seed_key)
-    with reading_json(comparison / MANIFEST, expected="the manifest of hiertree compare") as content:
-        measured = content["parameters"].get("measured", {})
+    with reading_json(comparison / MANIFEST, expected="the manifest of hiertree compare") as record:
+        measured = record["parameters"].get("measured", {})
         networks = {comparison / source: name for name, source in measured.items()}
     if not run_folders and not networks:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
@@ -249,8 +253,8 @@ def _rows(comparison: Path) -> dict[Path, str]:
 
 
 def _seed_key(folder: Path) -> tuple[str, int]:
-    number = re.search(r"\d+$", folder.name)
-    return str(folder.parent), int(number[0]) if number else 0
+    seed = re.search(r"\d+$", folder.name)
+    return str(folder.parent), int(seed[0]) if seed else 0
 
 
 def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGallery:
@@ -259,13 +263,13 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
     try:
         dataset = load_split(recipe, "test")
         data = QueriesAndGallery.from_dataset(dataset)
-        if not run.has_paths(data.sides):
+        if not run.has_paths(data.paths):
             raise OptionError(
                 f"the {len(data.query_paths)} queries of {dataset.name} ({dataset.split})",
                 expected=f"the {len(run.labeled.queries.paths)} that {run.source} was measured on, with the same paths",
             )
     except (HiertreeError, OSError) as error:
-        return QueriesAndGallery.from_numbers([side.paths for side in run.labeled.sides], without=str(error))
+        return QueriesAndGallery.from_label_ids(run.paths, without=str(error))
     return data
 
 
@@ -293,19 +297,18 @@ def _measured_file(file: Path, *, alone: bool, protocol: Any = None, **files: An
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     with naming_files(file, files.get("gallery")):
         result = evaluate(*embeddings.arguments, progress=True, protocol=protocol, **embeddings.masks)
-    content = result.as_dict()
     paths = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
     inputs = [input_file for path in paths for input_file in files_read(Path(path))]
     levels = files.get("levels", ())
     options = {**files, "levels": ",".join(levels), "protocol": protocol}
-    words = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]
+    typed = [text for name, value in options.items() if value for text in (f"--{name.replace('_', '-')}", str(value))]
     return Measurement(
         source=file,
-        results={**content, "metrics": content["summary"]},
+        results={**result.as_dict(), "metrics": result.as_dict()["summary"]},
         drawn_from=num_queries if is_drawn else 0,
         labeled=embeddings,
         per_query=result.per_query().reset_index(drop=True),
-        command=shlex.join(["hiertree", "evaluate", str(file), *words]),
+        command=shlex.join(["hiertree", "evaluate", str(file), *typed]),
         manifest=manifest(command="hiertree report", parameters={"levels": list(levels)}, inputs=inputs),
     )
 
@@ -313,14 +316,14 @@ def _measured_file(file: Path, *, alone: bool, protocol: Any = None, **files: An
 def _data_of_file(measurement: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
     embeddings = measurement.labeled
-    names, paths = [side.image_names for side in embeddings.sides], [side.paths for side in embeddings.sides]
+    names = [images.image_names for images in embeddings.sides]
     if folder is not None and names[0] is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
-    every = [name for side_names in names for name in side_names or ()]
-    images, explanation = find_pictures(measurement.source, every, folder)
+    every_name = [name for image_names in names for name in image_names or ()]
+    images, explanation = find_pictures(measurement.source, every_name, folder)
     if embeddings.tree is None:
-        return QueriesAndGallery.from_numbers(paths, images=images, without=explanation)
-    return QueriesAndGallery(tree=embeddings.tree, sides=paths, images=images, without=explanation)
+        return QueriesAndGallery.from_label_ids(measurement.paths, images=images, without=explanation)
+    return QueriesAndGallery(tree=embeddings.tree, paths=measurement.paths, images=images, without=explanation)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics.request import improves_downward, split_name, strip_brackets
+from hiertree.metrics.conventions import improves_downward, split_name, strip_brackets
 
 from .queries_and_gallery import own_label
 

@@ -1,9 +1,9 @@
-"""The parts that ``hiertree embed`` writes: a Parquet data set whose files are at once the steps of resumable work."""
+"""What ``hiertree embed`` writes: a Parquet data set whose files are at once the steps of resumable work."""
 
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,33 +11,34 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, ImageError, require_package
+from hiertree.datasets.readers.images import stamp_of
+from hiertree.errors import CheckpointError, ImageError, OptionError, require_package
 from hiertree.io import files
-from hiertree.io.parts import digest
-from hiertree.io.provenance import MANIFEST
-from hiertree.io.reading import Complaint, reading_file, reading_json
+from hiertree.io.provenance import MANIFEST, digest, sha256
+from hiertree.io.reading import Complaint, read_json_object, reading_json
 from hiertree.io.tables import write_table
 from hiertree.level_columns import ADDED, UNKNOWN
 
 from .label_columns import GALLERY, IMAGE, QUERY, SPLIT
+from .shards import read_manifest, require_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Numbers = Literal["float32", "float16"]
 SKIPPED, VECTORS = "skipped.csv", "embedding"
-SHARDS_FOLDER = "shards"  # the folder that marks unfinished work
-_PART: Complaint = {"expected": "a whole part", "remedy": "remove it to have it computed", "kind": CheckpointError}
-_MODEL, _FINGERPRINT, _SKIPPED = b"hiertree.model", b"hiertree.fingerprint", b"hiertree.skipped"
+SHARDS_FOLDER = "shards"  # the folder of records, which marks unfinished work
+_RECORD: Complaint = {"expected": "a record of `hiertree embed`", "kind": CheckpointError}
+_ANEW, _OTHER = "remove it to have it computed", "name another folder, or remove this one"
+_MODEL = b"hiertree.model"
 
 
 class Embedded(NamedTuple):
     """A finished data set of embeddings."""
 
     folder: Path
-    images: int
+    images: int  # or texts
     skipped: Path | None = None  # the table of images that did not decode, and why
-    is_first: bool = True  # whether this process, of those that a launcher started, should report
 
 
 class Shard(NamedTuple):
@@ -46,91 +47,132 @@ class Shard(NamedTuple):
     file: Path
     rows: NDArray[np.int64]  # of its images in the data set
     split: str  # of these images: queries, gallery or the data set's split
+    fingerprint: dict[str, str]  # digests of everything that its embeddings depend on, by name
 
 
 class EmbeddingFiles:
-    """``part-00000-of-00008.parquet``, … in a folder, and at the end what belongs to all of them.
+    """``part-00000-of-00008.parquet``, … in a folder, and at the end ``manifest.json``, with the SHA-256 of each.
 
-    A part has the columns ``embedding``, ``image``, ``split`` and one a level, and knows what it was computed from, as
-    ``fingerprint`` says. The parts of queries come before those of their gallery.
+    A shard has the columns ``embedding``, ``image``, ``split`` and one a level. Until all are there, a record beside
+    each says what it was computed from. The shards of queries come before those of their gallery. Several processes
+    may write, each its own shards: ``rank`` of ``size``.
     """
 
     def __init__(
         self,
         folder: Path,
         dataset: ImageDataset,
-        fingerprint: Mapping[str, str],
+        weights: str,
+        settings: str,
         *,
         shard_size: int,
         has_labels: bool,
-        width: int,
         dtype: Numbers,
+        rank: int = 0,
+        size: int = 1,
     ) -> None:
         require_package("pyarrow", extra="arrow")
-        self.folder, self.dataset, self.has_labels, self.width = folder, dataset, has_labels, width
-        self.fingerprint, self.dtype = dict(fingerprint), np.dtype(dtype)
+        self.folder, self.dataset, self.has_labels, self.weights = folder, dataset, has_labels, weights
+        self.dtype, self._work = np.dtype(dtype), {"weights": weights, "settings": digest([settings])}
         pieces = [
             (split, rows[start : start + shard_size])
             for split, rows in _splits(dataset).items()
             for start in range(0, len(rows), shard_size)
         ]
+        names = [f"part-{index:05d}-of-{len(pieces):05d}.parquet" for index in range(len(pieces))]
+        self._files = [folder / name for name in names]
+        self._require_usable()
+        has_all = (folder / MANIFEST).is_file()  # then all are compared, else this process's own
         self.shards = [
-            Shard(folder / f"part-{part:05d}-of-{len(pieces):05d}.parquet", rows, split)
-            for part, (split, rows) in enumerate(pieces)
+            Shard(folder / names[index], rows, split, self._fingerprint(names[index], rows))
+            for index, (split, rows) in enumerate(pieces)
+            if has_all or index % size == rank
         ]
 
-    def missing(self) -> list[int]:
-        """The shards still to be made."""
-        return [number for number, shard in enumerate(self.shards) if not self.is_written(shard)]
+    def _fingerprint(self, name: str, rows: NDArray[np.int64]) -> dict[str, str]:
+        """Of the model, the options, and the names, stamps and labels of some images."""
+        labels = label_columns(self.dataset, rows.tolist()) if self.has_labels else {}
+        names = zip(image_names(self.dataset, rows.tolist()), rows.tolist(), strict=True)
+        stamps = (f"{image}\0{stamp_of(self.dataset.images, row)}\0" for image, row in names)
+        return {**self._work, "images": digest([name, *stamps]), "labels": digest([json.dumps(labels)])}
+
+    def _require_usable(self) -> None:
+        """Refuse a folder that holds other things than what such a call has written."""
+        folder = self.folder
+        is_begun = (folder / MANIFEST).is_file() or (folder / SHARDS_FOLDER).is_dir()
+        if not (is_begun or files.is_unused(folder)):
+            problem = f"out={folder} holds other files" if folder.is_dir() else f"out={folder} is a file"
+            raise OptionError(problem, expected="a new or empty folder, or that of the same call", remedy=_OTHER)
+        if others := sorted(set(folder.glob("part-*.parquet")) - set(self._files)):
+            problem = f"{others[0]} is not of these {len(self._files)} parts"
+            raise CheckpointError(problem, expected="the same images and options", remedy=_OTHER)
+
+    def is_finished(self) -> bool:
+        """Whether the same call has written all; a CheckpointError where another has."""
+        content = read_manifest(self.folder)
+        if content is None:
+            return False
+        entries = {entry["name"]: entry for entry in content.get("parts", [])}
+        for shard in self.shards:
+            self._require_same(shard, entries.get(shard.file.name, {}))
+        shutil.rmtree(self.folder / SHARDS_FOLDER, ignore_errors=True)
+        return True
+
+    def _require_same(self, shard: Shard, record: Mapping[str, Any]) -> None:
+        """Refuse what was computed from something else."""
+        stated = record.get("fingerprint")
+        known = stated if isinstance(stated, dict) else {}
+        if differences := [name for name, value in shard.fingerprint.items() if known.get(name) != value]:
+            problem = f"{shard.file} was computed from other {', '.join(differences)}"
+            raise CheckpointError(problem, expected="the same model, images, labels and options", remedy=_OTHER)
 
     def is_written(self, shard: Shard) -> bool:
-        """Whether a part exists; a CheckpointError names one that is damaged or belongs to other work."""
-        if not shard.file.is_file():
+        """Whether a shard is there; a CheckpointError names one that is damaged or belongs to other work."""
+        record = self._record(shard.file)
+        if record is None:
             return False
-        if self._footer(shard)[1].get(_FINGERPRINT) != self._digest(shard):
-            problem = f"{shard.file} was computed from another model, other images or options"
-            raise CheckpointError(problem, expected="parts of one call", remedy="remove it to have it computed")
+        self._require_same(shard, record)
+        require_digest(shard.file, record.get("sha256"), kind=CheckpointError)
         return True
 
     def write(self, shard: Shard, embeddings: NDArray[np.float32], rows: Sequence[int], bad: Mapping[int, str]) -> None:
         """Write the embeddings of some of a shard's rows, and why the others have none."""
-        skipped = list(zip(image_names(self.dataset, list(bad)), bad.values(), strict=True))
-        metadata = {
-            _MODEL: self.fingerprint["weights"],
-            _FINGERPRINT: self._digest(shard),
-            _SKIPPED: json.dumps(skipped),
-        }
         columns = {IMAGE: image_names(self.dataset, rows), SPLIT: [shard.split] * len(rows)}
         columns |= label_columns(self.dataset, rows) if self.has_labels else {}
-        write_embeddings(shard.file, embeddings.astype(self.dtype, copy=False), columns, metadata)
+        write_embeddings(shard.file, embeddings.astype(self.dtype, copy=False), columns, {_MODEL: self.weights})
+        skipped = list(zip(image_names(self.dataset, list(bad)), bad.values(), strict=True))
+        entry = {"name": shard.file.name, "rows": len(rows), "sha256": sha256(shard.file)}
+        record = {**entry, "fingerprint": shard.fingerprint, "skipped": skipped}
+        files.write_json(self._record_file(shard.file), {**record, "dimensions": embeddings.shape[1]})
 
-    def finish(self) -> dict[str, Any]:
-        """Write the common table; return the entries for the manifest."""
-        summaries = [(shard.file.name, *self._footer(shard)) for shard in self.shards]
-        skipped = [pair for *_, metadata in summaries for pair in json.loads(metadata[_SKIPPED])]
-        if len(skipped) == sum(len(shard.rows) for shard in self.shards):
+    def finish(self, provenance: Mapping[str, Any]) -> Embedded | None:
+        """Write the manifest once every process has written its shards; None before that."""
+        records = [record for file in self._files if (record := self._record(file)) is not None]
+        if len(records) < len(self._files):
+            return None
+        works = [{name: record["fingerprint"].get(name) for name in self._work} for record in records]
+        if others := [str(record["name"]) for record, work in zip(records, works, strict=True) if work != self._work]:
+            problem = f"{self.folder / others[0]} is of another model or other options"
+            raise CheckpointError(problem, expected="one call in all processes", remedy=_ANEW)
+        skipped = [pair for record in records for pair in record["skipped"]]
+        if len(skipped) == len(self.dataset):
             raise ImageError(f"none of {len(skipped)} images decodes", expected="image files")
         if skipped:
             write_table(self.folder / SKIPPED, [IMAGE, "reason"], skipped)
-        parts = [{"name": name, "rows": rows} for name, rows, _ in summaries]
-        description = {"model": self.fingerprint["weights"], "dimensions": self.width, "dtype": self.dtype.name}
-        return {**description, "rows": sum(rows for _, rows, _ in summaries), "parts": parts}
+        entries = [{key: record[key] for key in ("name", "rows", "sha256", "fingerprint")} for record in records]
+        rows = sum(record["rows"] for record in records)
+        facts = {"model": self.weights, "dimensions": records[0]["dimensions"], "dtype": self.dtype.name, "rows": rows}
+        files.write_json(self.folder / MANIFEST, {**provenance, **facts, "parts": entries})
+        shutil.rmtree(self.folder / SHARDS_FOLDER, ignore_errors=True)
+        return written_in(self.folder)
 
-    def _digest(self, shard: Shard) -> bytes:
-        name = os.path.relpath(shard.file, self.folder)  # a copy of another part is refused
-        return digest([name, json.dumps(self.fingerprint, sort_keys=True)]).encode()
+    def _record_file(self, file: Path) -> Path:
+        return self.folder / SHARDS_FOLDER / f"{file.stem}.json"
 
-    @staticmethod
-    def _footer(shard: Shard) -> tuple[int, dict[bytes, bytes]]:
-        """The number of rows of a part, and its metadata."""
-        import pyarrow.parquet as pq
-
-        if not shard.file.exists():
-            remedy = "name a folder that all machines share by --out"
-            raise CheckpointError(f"{shard.file} is missing", expected="every part", remedy=remedy)
-        with reading_file(shard.file, **_PART), shard.file.open("rb") as stream:
-            footer = pq.read_metadata(stream)
-            return footer.num_rows, footer.metadata or {}
+    def _record(self, file: Path) -> dict[str, Any] | None:
+        """What is noted of a shard that is there."""
+        record = self._record_file(file)
+        return read_json_object(record, remedy=_ANEW, **_RECORD) if file.is_file() and record.is_file() else None
 
 
 def _splits(dataset: ImageDataset) -> dict[str, NDArray[np.int64]]:
@@ -171,11 +213,11 @@ def write_embeddings(
         pq.write_table(table, stream, use_dictionary=coded, write_page_checksum=True)
 
 
-def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
+def written_in(folder: Path) -> Embedded | None:
     """The data set of a finished call in a folder; None if it is not finished."""
     if not (folder / MANIFEST).is_file():
         return None
     expected, skipped = "the manifest of `hiertree embed`", folder / SKIPPED
     remedy = f"remove {folder} to have it made again"
     with reading_json(folder / MANIFEST, expected=expected, remedy=remedy, kind=CheckpointError) as content:
-        return Embedded(folder, int(content["rows"]), skipped if skipped.is_file() else None, is_first)
+        return Embedded(folder, int(content["rows"]), skipped if skipped.is_file() else None)

@@ -32,7 +32,8 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
     if not file.is_file():
         return None, "No manifest says where the images are (--images)."
     with reading_json(file, expected=expected) as content:
-        parameters = dict(content["parameters"])
+        stated = content.get("parameters")
+        parameters = dict(stated) if isinstance(stated, dict) else {}
     embedded = str(parameters.get("embedded") or "")
     if embedded.startswith(HUB):
         return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."

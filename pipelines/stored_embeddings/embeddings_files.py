@@ -28,9 +28,8 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package, some_of
-from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
-from hiertree.io.reading import PARQUET_SUFFIXES, reading_file
+from hiertree.io.reading import PARQUET_SUFFIXES, read_array, reading_arrays, reading_file
 from hiertree.level_columns import UNKNOWN
 from hiertree.tree import LabelTree
 from hiertree.tree.label_rows import Uneven
@@ -229,6 +228,8 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
         content = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
         content = Shards(files)
+    if isinstance(content, np.ndarray) and content.ndim != 2:
+        raise ShapeError(f"{file}: an array of shape {content.shape}", expected="embeddings of shape (n, d)")
     if isinstance(content, Mapping):
         if labels is not None or columns != LabelColumns(needed=columns.needed):
             remedy = "leave labels, columns and distractors out"

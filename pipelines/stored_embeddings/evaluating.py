@@ -15,12 +15,11 @@ from typing_extensions import Unpack
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
-from hiertree.io.array_files import read_array
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, reading_file, reading_json
+from hiertree.io.reading import Complaint, read_array, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
-from hiertree.metrics.request import rules_of
+from hiertree.metrics.conventions import rules_of
 from hiertree.options import split_options
 from hiertree.tree.label_rows import Uneven
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from hiertree.evaluation_options import Choice
-    from hiertree.metrics.engine.processes import ProcessGroup
+    from hiertree.metrics.engine.blocks import ProcessGroup
 
 _MEASURED_BY = ("metrics", "protocol", "compat")
 _NOT_RECORDED = ("block_size", "distributed")  # they change no number
@@ -99,8 +98,8 @@ def measured_as(run: Path) -> dict[str, Any]:
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
     with reading_file(run / "recipe.yaml", **complaint):
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
-    with reading_json(run / "metrics.json", **complaint) as content:
-        convention = content["convention"]
+    with reading_json(run / "metrics.json", **complaint) as results:
+        convention = results["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"

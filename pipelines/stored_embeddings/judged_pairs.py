@@ -12,7 +12,7 @@ import numpy as np
 from hiertree.arrays import MAX_LEVELS
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
 from hiertree.errors import InputError, OptionError, ShapeError
-from hiertree.io.array_files import read_array
+from hiertree.io.reading import read_array
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from ..pair_scores import joined, score_blocks
@@ -20,6 +20,7 @@ from .embedded_files import SKIPPED
 from .embeddings_files import read_embeddings
 from .locations import files_read
 
+TRUTH_SUFFIXES = (".pkl", ".npy")
 SETUPS = ("easy", "medium", "hard")
 
 Judged = Mapping[str, Any]  # the keywords of evaluate_scores that say which items count: levels, valid, num_levels
@@ -51,7 +52,10 @@ def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
 
 def read_truth(file: Path) -> Truth:
     """The ground truth of ROxford5k or RParis6k, ``.pkl``, or grades of queries and items, ``.npy``."""
-    if file.suffix == ".pkl":
+    suffix = file.suffix.lower()
+    if suffix not in TRUTH_SUFFIXES:
+        raise OptionError(f"judgments in {file.name!r}", expected=f"a file that ends in {' or '.join(TRUTH_SUFFIXES)}")
+    if suffix == ".pkl":
         queries, gallery, _, lists = read_ground_truth(file)
 
         def judge_lists(setup: Any, rows: slice, items: int) -> Judged:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,11 +15,11 @@ from hiertree import LabelTree
 from hiertree.arrays import check_order
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
-from hiertree.errors import InputError, OptionError, PathError, TableError
+from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
-from hiertree.io.tables import are_names, check_columns, integer_column, line_names, read_table
-from hiertree.level_columns import ADDED, repeated_labels, split_columns
-from hiertree.tree.label_rows import Uneven, is_empty, suggest_separator
+from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
+from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
+from hiertree.tree.label_rows import Uneven, suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,24 +168,13 @@ def _whole_numbers(labels: pd.Categorical) -> pd.Categorical:
 
 
 def _without_names(sides: Sequence[EmbeddedImages]) -> list[EmbeddedImages]:
-    """The sides without those of their levels that name rows; the first of these becomes the ids where none are known.
-
-    A last column whose values both sides share is one of classes, even if each side has one row of every class.
-    """
-    levels, finest = sides[0].levels, len(sides[0].levels) - 1
-    if not all(side.by_default for side in sides) or finest < 1:
-        return list(sides)
+    """The sides without levels that name rows; the first of these becomes the ids where none are known."""
+    levels = sides[0].levels
     columns = [[side.labels[column] for side in sides] for column in range(len(levels))]
-    is_shared = [len(set().union(*cells)) < sum(map(len, cells)) for cells in columns]
-    named = [
-        column
-        for column, cells in enumerate(columns)
-        if all(map(are_names, cells)) and not (is_shared[column] and column == finest)
-    ]
+    named = name_columns(columns) if all(side.by_default for side in sides) else []
     if not named:
         return list(sides)
-    named = named[:1] if len(named) == len(levels) else named
-    is_id = not is_shared[named[0]] or all(map(_IMAGE_NAME.search, columns[named[0]][0]))
+    is_id = not are_shared(columns[named[0]]) or all(map(_IMAGE_NAME.search, columns[named[0]][0]))
     names = tuple(levels[column] for column in named)
     return [
         side._replace(
@@ -269,12 +257,9 @@ def number_labels(
     tree, paths = label_paths(columns, level_names=level_names, leaf="path", uneven=uneven, where=where)
     codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
     codes = codes if uneven == "error" else codes[paths[:, -1] >= 0]
-    roles = f"levels {' → '.join(queries.levels)}"
-    roles += f", names {', '.join(queries.name_columns)}" if queries.name_columns else ""
-    with _naming_roles(roles):
-        check_order([codes], level_names)
+    check_order([codes], level_names, queries.name_columns)
     if queries.by_default:
-        _log.info("%s: %s; name others by --levels", file, roles)
+        _log.info("%s: %s; name others by --levels", file, roles_of(queries.levels, queries.name_columns))
         if text := repeated_labels(tree.level_names, codes):
             _log.warning("%s: %s", file, text)
     all_paths = paths
@@ -286,16 +271,6 @@ def number_labels(
         marks = unlabeled[split:] if distractors else None
         numbered.append(gallery._replace(paths=all_paths[split:], labels=(), distractors=marks))
     return tree, numbered
-
-
-@contextmanager
-def _naming_roles(roles: str) -> Iterator[None]:
-    """Errors about levels say which columns were taken as what."""
-    try:
-        yield
-    except PathError as error:
-        remedy = f"{error.remedy}; the columns are read as {roles}: name others by --levels and --ids"
-        raise PathError(error.given, expected=error.expected, remedy=remedy) from None
 
 
 def check_images(parts: Sequence[EmbeddedImages]) -> None:

@@ -18,10 +18,17 @@ import numpy as np
 from typing_extensions import override
 
 from hiertree.arrays import StoredRows
-from hiertree.errors import InputError, TableError, require_package
-from hiertree.io.array_files import read_array
-from hiertree.io.provenance import MANIFEST
-from hiertree.io.reading import PARQUET_SUFFIXES, Complaint, data_columns, read_json_object, read_parquet, reading_file
+from hiertree.errors import HiertreeError, InputError, TableError, require_package
+from hiertree.io.provenance import MANIFEST, sha256
+from hiertree.io.reading import (
+    PARQUET_SUFFIXES,
+    Complaint,
+    data_columns,
+    read_array,
+    read_json_object,
+    read_parquet,
+    reading_file,
+)
 from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ class Shards(StoredRows):
         self.shape, self.dtype, self.columns = (int(self._starts[-1]), first.width), first.dtype, first.columns
         self.identity = "\n".join(map(_identity, self.files))
         self._rows: NDArray[np.int64] | None = None  # of all files, where these are some of them
+        self._digests: dict[Path, str | None] = {}  # of files that are still to be compared with them
         self._check_names()
         self.model = self._check_manifest(shards) or first.model
         if first.model not in (None, self.model):
@@ -91,6 +99,7 @@ class Shards(StoredRows):
             low, high = np.searchsorted(rising, (start, stop))
             if low < high:
                 local_rows = rising[low:high] - start
+                self._verify(file)
                 with reading_file(file, **_complaint(file)):
                     for begin, part in self._opened(file).parts(local_rows):
                         span = slice(*np.searchsorted(local_rows, (begin, begin + len(part))))
@@ -109,6 +118,8 @@ class Shards(StoredRows):
         import pandas as pd
         import pyarrow as pa
 
+        for file in self.files:
+            self._verify(file)
         tables = [read_parquet(file, columns=[column], **_complaint(file)) for file in self.files]
         with reading_file(self.files[0].parent, expected="Parquet files of the same columns", kind=InputError):
             cells = pa.concat_tables(tables, promote_options="default").column(0)
@@ -149,17 +160,45 @@ class Shards(StoredRows):
 
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
         """Compare with the manifest beside the shards, if any; return the model that it names."""
-        file = self.files[0].parent / MANIFEST
-        if not file.exists():
+        folder = self.files[0].parent
+        content = read_manifest(folder)
+        if content is None:
             return None
-        content = read_json_object(file, expected="JSON that hiertree embed wrote", kind=InputError)
         rows, width = self.shape
-        parts = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
-        for key, value in {"parts": parts, "rows": rows, "dimensions": width}.items():
-            expected = content.get(key, value)
-            if expected != value:
-                raise InputError(f"{file.parent}: {key} {value}", expected=f"{expected}, as in {MANIFEST}")
+        names = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
+        entries = content.get("parts", names)
+        stated = [{key: entry.get(key) for key in ("name", "rows")} for entry in entries]
+        expected = {"parts": stated, "rows": content.get("rows", rows), "dimensions": content.get("dimensions", width)}
+        for key, value in {"parts": names, "rows": rows, "dimensions": width}.items():
+            if value != expected[key]:
+                raise InputError(f"{folder}: {key} {value}", expected=f"{expected[key]}, as in {MANIFEST}")
+        self._digests = {folder / str(entry["name"]): entry.get("sha256") for entry in entries}
         return content.get("model")
+
+    def _verify(self, file: Path) -> None:
+        """Compare a file with the digest that its manifest states, before the first of its rows is read."""
+        if (stated := self._digests.pop(file, None)) is not None:
+            require_digest(file, stated, kind=InputError)
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """What `hiertree embed` says of the shards in a folder; None where it says nothing."""
+    if not (folder / MANIFEST).exists():
+        return None
+    content = read_json_object(folder / MANIFEST, expected="JSON that hiertree embed wrote", kind=InputError)
+    entries = content.get("parts", [])
+    if not (isinstance(entries, list) and all(isinstance(entry, dict) and "name" in entry for entry in entries)):
+        raise InputError(f"{folder / MANIFEST} with parts {str(entries)[:40]}", expected="a list of files by name")
+    return content
+
+
+def require_digest(file: Path, stated: str | None, *, kind: type[HiertreeError]) -> None:
+    """Refuse a file whose SHA-256 is another than was noted when it was written."""
+    if sha256(file) != stated:
+        remedy = "remove it, and run the same `hiertree embed` again"
+        raise kind(
+            f"{file} has changed since it was written", expected="the SHA-256 that was noted then", remedy=remedy
+        )
 
 
 class _ParquetShard:

@@ -46,8 +46,7 @@ def test_help_of_a_loss_names_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "source"),
-    [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, score_options)],
+    ("options", "source"), [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, score_options)]
 )
 def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
     parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]

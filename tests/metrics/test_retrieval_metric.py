@@ -151,6 +151,24 @@ def test_two_processes_compute_what_one_would_also_where_an_item_is_given_to_bot
         for means in results:
             np.testing.assert_allclose(means, expected.summary(), atol=1e-6)
         assert values.shape == expected.values.shape
+    assert not list(tmp_path.glob("*took copies"))
+
+
+@pytest.mark.parametrize(
+    ("names", "higher"),
+    [("R@1", True), ("HD@3", False), (["mistake-severity", "HD@1"], False), (["R@1", "HD@1"], None), (None, True)],
+)
+def test_trackers_know_which_direction_is_better(names, higher):
+    metric = RetrievalMetric(names)
+    assert metric.higher_is_better is higher
+    assert metric.plot_upper_bound == (1.0 if higher else None)
+
+
+def test_the_finest_first_error_is_a_success():
+    metric = RetrievalMetric("first-error[2]")
+    metric.update(*retrieval())
+    assert metric.higher_is_better is True
+    assert RetrievalMetric("first-error[1]").higher_is_better is False
 
 
 def test_a_metric_is_pickled_with_what_it_gathered():

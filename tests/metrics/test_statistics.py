@@ -85,7 +85,7 @@ def systems():
 
 
 def test_a_worse_system_is_told_from_two_equal_ones(systems):
-    table = compare_systems(systems, metrics=["H-AP", "R@1"])
+    table = compare_systems(systems, metrics=["H-AP", "R@1"]).tests
     assert len(table) == 6
     row = table.set_index(["metric", "first", "second"]).loc[("H-AP", "a", "c")]
     gap = (systems["a"].per_query()["H-AP"] - systems["c"].per_query()["H-AP"]).mean()
@@ -100,7 +100,7 @@ def test_a_worse_system_is_told_from_two_equal_ones(systems):
 def test_only_queries_with_two_values_are_compared():
     first = evaluate_scores([[2, 1], [1, 2], [2, 1]], [[1, 0], [1, 0], [0, 0]], metrics=["AP"])
     second = evaluate_scores([[1, 2], [1, 2], [1, 2]], [[1, 0], [0, 0], [1, 0]], metrics=["AP", "R@1"])
-    table = compare_systems({"first": first, "second": second})
+    table = compare_systems({"first": first, "second": second}).tests
     assert table.iloc[0].to_dict() == {
         "metric": "AP",
         "first": "first",
@@ -224,12 +224,31 @@ def test_systems_measured_by_different_conventions_are_not_compared():
     steeper = evaluate_scores(scores, levels, metrics=["AP", "H-AP"], alpha=3.0)
     with pytest.raises(OptionError, match="different relevance"):
         compare_systems({"a": result, "b": steeper}, metrics="H-AP")
-    assert compare_systems({"a": result, "b": steeper}, metrics="AP")["p"].tolist() == [1.0]
+    assert compare_systems({"a": result, "b": steeper}, metrics="AP").tests["p"].tolist() == [1.0]
     single_metric = evaluate_scores(
         scores, levels, metrics=["H-AP"], alpha=1
     )  # the number, not its type, is the convention
-    assert compare_systems({"a": result, "b": single_metric})["p"].tolist() == [1.0]
+    assert compare_systems({"a": result, "b": single_metric}).tests["p"].tolist() == [1.0]
     with pytest.raises(OptionError, match="systems as a list"):
         compare_systems([result, steeper])
     with pytest.raises(OptionError, match="first is an Evaluation"):
         paired_randomization_test(result, steeper)
+
+
+def test_tables_of_systems_mark_what_is_best_and_what_differs_from_the_first():
+    levels = np.tile([1, 0, 0], (12, 1))
+    scores = {"a & b": [2, 3, 1], "good_one": [3, 2, 1], "same": [2, 3, 1]}
+    systems = {name: evaluate_scores([row] * 12, levels, metrics=["AP", "HD@1"]) for name, row in scores.items()}
+    comparison = compare_systems(systems)
+    assert comparison.to_markdown().splitlines()[2:] == [
+        "| a & b | 0.5000 | 1.0000 |",
+        "| good_one | **1.0000†** | **0.0000†** |",
+        "| same | 0.5000 | 1.0000 |",
+    ]
+    assert r"good\_one & \textbf{1.0000$^\dagger$} & \textbf{0.0000$^\dagger$} \\" in comparison.to_latex()
+    assert r"a \& b & 0.5000 & 1.0000 \\" in comparison.to_latex()
+    assert "<td>a &amp; b</td><td>0.5000</td>" in comparison._repr_html_()
+    table = systems["good_one"].to_latex()
+    assert table.startswith("\\begin{tabular}{lrrr}\n\\toprule\nmetric & mean & 95 \\% interval & skipped")
+    assert r"AP & 1.0000 & 1.0000 -- 1.0000 &  \\" in table
+    assert "R@1" not in table

@@ -23,7 +23,7 @@ def place(reference):
 
 
 def test_imports_run_downward():
-    floor = {package: number for number, package in enumerate(PACKAGES)}
+    floor = {package: height for height, package in enumerate(PACKAGES)}
     violations = [
         place(reference)
         for reference in OWN
@@ -57,7 +57,7 @@ def test_private_names_stay_in_their_module():
     private = [
         place(reference)
         for reference in OWN
-        if any(part.startswith("_") for part in [*reference.target.split("."), reference.name])
+        if any(component.startswith("_") for component in [*reference.target.split("."), reference.name])
     ]
     assert [entry for entry in private if "hiertree.__main__" not in entry] == []
 

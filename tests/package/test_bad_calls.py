@@ -219,8 +219,8 @@ def numbers_in(result: Any) -> Iterator[np.ndarray]:
     elif isinstance(result, np.ndarray):
         yield result
     elif isinstance(result, tuple):
-        for part in result:
-            yield from numbers_in(part)
+        for entry in result:
+            yield from numbers_in(entry)
 
 
 def unchanged(originals: Mapping[str, Any], copies: Mapping[str, Any]) -> bool:
@@ -245,8 +245,8 @@ def _no_hang() -> Iterator[None]:
 @pytest.mark.parametrize("name", CALLS)
 def test_the_good_call_is_good(name):
     call, arguments = CALLS[name]
-    for number in numbers_in(call(**copy.deepcopy(arguments))):
-        assert np.isfinite(number).any()
+    for values in numbers_in(call(**copy.deepcopy(arguments))):
+        assert np.isfinite(values).any()
 
 
 @pytest.mark.fuzz
@@ -257,7 +257,7 @@ def test_a_bad_argument_is_a_typed_error_or_does_no_harm(name, argument, damage)
     call_arguments = {**copy.deepcopy(arguments), argument: spoiled_value}
     originals = copy.deepcopy({key: value for key, value in call_arguments.items() if key != argument})
     with suppress(HiertreeError):
-        for number in numbers_in(call(**call_arguments)):
-            assert not np.isinf(number.astype(float)).any()
-            assert not number.size or not np.isnan(number.astype(float)).all()
+        for values in numbers_in(call(**call_arguments)):
+            assert not np.isinf(values.astype(float)).any()
+            assert not values.size or not np.isnan(values.astype(float)).all()
     assert unchanged(originals, call_arguments)

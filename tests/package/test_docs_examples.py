@@ -31,6 +31,7 @@ PAGES = {
     "guides/lightning.md": ("lightning",),
     "guides/model-selection.md": ("sklearn", "sentence_transformers"),
     "guides/pytorch-metric-learning.md": ("pytorch_metric_learning",),
+    "guides/shops-and-biology.md": (),
     "guides/rankings.md": ("ir_measures", "ranx"),
 }
 TINY = (
@@ -60,9 +61,9 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of other libraries
-        for number, (kind, block) in enumerate(_BLOCK.findall(text)):
+        for index, (kind, block) in enumerate(_BLOCK.findall(text)):
             if kind == "pycon":
-                test = parser.get_doctest(block, names, f"{page}, block {number}", page, 0)
+                test = parser.get_doctest(block, names, f"{page}, block {index}", page, 0)
                 runner.run(test, clear_globs=False)
                 names = test.globs
             elif kind == "sh" and page in RUN:

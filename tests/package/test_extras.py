@@ -120,7 +120,7 @@ MAKES_EMBEDDINGS = next(program for program in USED["base"] if "e.npz" in progra
 ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real venvs
     "": USED["base"],
     "download": USED["download"],
-    "interop": tuple(program for program in USED["interop"] if "RetrievalMetric" in program),
+    "interop": tuple(program for program in USED["interop"] if "as_pytorch_metric_learning" in program),
     "plots": USED["plots"],
 }
 

@@ -56,13 +56,15 @@ ENTRANCES = (
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("place", "entrance"), [*product((".", "docs", "..", "../venv"), ENTRANCES), (".", TORCHRUN)])
+@pytest.mark.parametrize(
+    ("folder_name", "entrance"), [*product((".", "docs", "..", "../venv"), ENTRANCES), (".", TORCHRUN)]
+)
 def test_every_entrance_opens_after_an_install_from_a_clean_clone(
-    installation: Installation, place: str, entrance: str
+    installation: Installation, folder_name: str, entrance: str
 ):
     clone, python = installation
     answer = subprocess.run(
-        f"{python.parent}/{entrance}", shell=True, cwd=clone / place, capture_output=True, text=True, check=False
+        f"{python.parent}/{entrance}", shell=True, cwd=clone / folder_name, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout

@@ -19,11 +19,12 @@ BESIDE = {
     "hiertree/datasets/readers/images.py::_opened": "inside decode, whose error names the image",
     "hiertree/datasets/resumable_download.py::_append": "writes",
     "hiertree/datasets/resumable_download.py::_extract": "inside the block of unpack",
-    "hiertree/io/array_files.py": "inside the block of reading_arrays",
     "hiertree/io/files.py": "writes",
-    "hiertree/io/locks.py": "locks",
     "hiertree/io/provenance.py::file_digest": "bytes of any content",
     "hiertree/io/reading.py": "the block itself",
+    "hiertree/io/tables.py::_open_zipped": "inside the blocks of what reads packed files",
+    "hiertree/io/tables.py::_open_zstandard": "inside the blocks of what reads packed files",
+    "hiertree/io/tables.py::open_unpacked": "inside the blocks of what reads packed files",
     "pipelines/cli/training.py::compare": "prints what it has just written",
     "pipelines/inference/exporting.py::write_onnx": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",
@@ -45,13 +46,12 @@ def _reads(call: ast.Call) -> bool:
     owner, _, name = _name(call).rpartition(".")
     if name not in READERS and not (name in METHODS and owner and (name != "load" or owner in LOADERS)):
         return False
-    values = [
-        node.value for node in (*call.args, *(word.value for word in call.keywords)) if isinstance(node, ast.Constant)
-    ]
+    nodes = (*call.args, *(keyword.value for keyword in call.keywords))
+    values = [node.value for node in nodes if isinstance(node, ast.Constant)]
     writes = any(
         isinstance(value, str) and set("wax+") & set(value) and set(value) <= set("rwaxbt+") for value in values
     )
-    return not writes and not any(place in _name(call) for place in OWN_FILES)
+    return not writes and not any(site in _name(call) for site in OWN_FILES)
 
 
 def _sites(node: ast.AST, functions: tuple[str, ...] = (), door: bool = False) -> Iterator[tuple[str, int, str]]:
@@ -68,20 +68,20 @@ def _sites(node: ast.AST, functions: tuple[str, ...] = (), door: bool = False) -
 
 
 def _places() -> dict[str, list[str]]:
-    places: dict[str, list[str]] = {}
+    sites: dict[str, list[str]] = {}
     for package in ("hiertree", "metrics", "losses", "pipelines"):
         for file in sorted((ROOT / package).rglob("*.py")):
             name = file.relative_to(ROOT).as_posix()
             for function, line, call in _sites(ast.parse(file.read_text(encoding="utf-8"))):
-                places.setdefault(f"{name}::{function}", []).append(f"line {line}: {call}")
-    return places
+                sites.setdefault(f"{name}::{function}", []).append(f"line {line}: {call}")
+    return sites
 
 
 def test_no_file_is_read_beside_the_block() -> None:
-    places = _places()
-    allowed = {place for place in places if {place, place.partition("::")[0]} & BESIDE.keys()}
-    assert {place: calls for place, calls in places.items() if place not in allowed} == {}
-    unused = {name for name in BESIDE if not any(place.startswith(name) for place in places)}
+    sites = _places()
+    allowed = {site for site in sites if {site, site.partition("::")[0]} & BESIDE.keys()}
+    assert {site: calls for site, calls in sites.items() if site not in allowed} == {}
+    unused = {name for name in BESIDE if not any(site.startswith(name) for site in sites)}
     assert unused == set()
 
 

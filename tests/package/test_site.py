@@ -39,7 +39,7 @@ def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_pat
         assert notebook_links == [], name
     for page in (tmp_path / "site").rglob("index.html"):
         if page.parent.name != "architecture":  # its changes to sources hold docstrings
-            content = page.read_text(encoding="utf-8")
-            assert [mark for mark in ("&gt;&gt;&gt; ", "BLANKLINE", "# doctest") if mark in content] == [], page
+            markdown = page.read_text(encoding="utf-8")
+            assert [mark for mark in ("&gt;&gt;&gt; ", "BLANKLINE", "# doctest") if mark in markdown] == [], page
     commands = (tmp_path / "site" / "commands" / "index.html").read_text(encoding="utf-8")
     assert "-h, --help" in commands

@@ -52,12 +52,12 @@ def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
 
 def write_export(folder: Path) -> None:
     """A hierarchical table with forty supercategories, and its tree."""
-    names = [LONG, *(f"supercategory {number}" for number in range(39))]
+    names = [LONG, *(f"supercategory {index}" for index in range(39))]
     kinds = ["natural", "human-made"]
     rows = [
-        HierarchicalRow(41 * number + n, f"C{n}", f"label {number}-{n % 3}", name, kinds[number % 2])
-        for number, name in enumerate(names)
-        for n in range(1 + 40 // (1 + number))
+        HierarchicalRow(41 * index + n, f"C{n}", f"label {index}-{n % 3}", name, kinds[index % 2])
+        for index, name in enumerate(names)
+        for n in range(1 + 40 // (1 + index))
     ]
     folder.mkdir()
     with (folder / "hierarchical.csv").open("w", newline="") as file:

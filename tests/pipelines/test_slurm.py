@@ -94,9 +94,9 @@ def cluster() -> Iterator[dict[str, str]]:
             time.sleep(0.2)
 
 
-def free_ports(number: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:
             sock.bind(("127.0.0.1", 0))
         return [sock.getsockname()[1] for sock in sockets]
@@ -136,9 +136,9 @@ EMBED = ("embed", "--format=parquet", "--shard-size=8")
 Variables = dict[str, str]
 
 
-def hiertree(*words: object, variables: Variables | None = None, launcher: str = "", status: int = 0) -> str:
+def hiertree(*arguments: object, variables: Variables | None = None, launcher: str = "", status: int = 0) -> str:
     """What a command prints that ends as it should."""
-    command = [*launcher.split(), sys.executable, "-m", "hiertree", *map(str, words)]
+    command = [*launcher.split(), sys.executable, "-m", "hiertree", *map(str, arguments)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stderr if status else done.stdout
@@ -149,14 +149,14 @@ def parts(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("tasks", ["--ntasks=2", "--nodes=2 --ntasks-per-node=2"])
-def test_tasks_of_srun_embed_and_evaluate_as_one_process(
+def test_launch_embed_and_evaluate_as_one_process(
     cluster: Variables, run: Path, photos: Path, embedded: Path, tmp_path: Path, tasks: str
 ) -> None:
-    share = {"variables": cluster, "launcher": f"srun --kill-on-bad-exit=1 {tasks}"}
-    hiertree(*EMBED, run, photos, "--out", tmp_path / "shared", **share)
+    launch = {"variables": cluster, "launcher": f"srun --kill-on-bad-exit=1 {tasks}"}
+    hiertree(*EMBED, run, photos, "--out", tmp_path / "shared", **launch)
     assert parts(tmp_path / "shared") == parts(embedded) != {}
     single_process = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "one.csv")
-    several_processes = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "shared.csv", **share)
+    several_processes = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "shared.csv", **launch)
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
     assert json.loads(several_processes) == json.loads(single_process)
 

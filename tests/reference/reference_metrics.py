@@ -180,8 +180,7 @@ def average_hierarchical_precision(
     scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False
 ) -> float | None:
     """AHP@k of Barz & Denzler (WACV 2019): the mean of HP@1 … HP@k."""
-    cutoffs = range(1, min(k, len(scores)) + 1)
-    values = [cut_hierarchical_precision(scores, levels, num_levels, cutoff, paper) for cutoff in cutoffs]
+    values = [cut_hierarchical_precision(scores, levels, num_levels, cutoff, paper) for cutoff in range(1, k + 1)]
     return None if values[0] is None else sum(value or 0.0 for value in values) / len(values)
 
 

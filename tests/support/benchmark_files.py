@@ -25,19 +25,19 @@ class Shape(NamedTuple):
     images: int
     level_sizes: tuple[int, ...]
     first: str
-    parts: tuple[int, int] | None = None
+    query_and_gallery: tuple[int, int] | None = None
 
 
-def write_image(path: Path, number: int = 0) -> None:
+def write_image(path: Path, image_id: int = 0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(jpeg(number))
+    path.write_bytes(jpeg(image_id))
 
 
-def jpeg(number: int) -> bytes:
+def jpeg(image_id: int) -> bytes:
     """A plain image whose color tells its number."""
-    content = io.BytesIO()
-    Image.new("RGB", (8, 6), (number * 37 % 256, number * 91 % 256, 128)).save(content, "JPEG")
-    return content.getvalue()
+    record = io.BytesIO()
+    Image.new("RGB", (8, 6), (image_id * 37 % 256, image_id * 91 % 256, 128)).save(record, "JPEG")
+    return record.getvalue()
 
 
 def write_sop(root: Path) -> None:
@@ -51,8 +51,8 @@ def write_sop(root: Path) -> None:
             rows.append(f"{len(rows) + 1} {product} {2 - product % 2} {path}")
     header = "image_id class_id super_class_id path"
     parts = {"train": rows[:12], "test": rows[12:], "info": rows}
-    for part, lines in parts.items():
-        (root / f"Ebay_{part}.txt").write_text("\n".join([header, *lines]) + "\n")
+    for split, lines in parts.items():
+        (root / f"Ebay_{split}.txt").write_text("\n".join([header, *lines]) + "\n")
 
 
 TAXONOMY = (
@@ -67,8 +67,8 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "supercategor
 def write_inaturalist(root: Path) -> None:
     """Species 0–3 train, 4–7 test, two images each; the categories inside a whole ``train2018.json``."""
     categories = [
-        {"id": number, "name": f"species {number}", **dict(zip(RANKS, TAXONOMY[number % 4], strict=True))}
-        for number in range(8)
+        {"id": image_id, "name": f"species {image_id}", **dict(zip(RANKS, TAXONOMY[image_id % 4], strict=True))}
+        for image_id in range(8)
     ]
     split_paths: dict[str, list[str]] = {"train": [], "test": []}
     for category in categories:
@@ -86,18 +86,18 @@ def write_inaturalist(root: Path) -> None:
 
 def write_inaturalist2021(root: Path) -> None:
     """Three species: two images of each to train, one of them in the small split, and one to test."""
-    for number, (*ranks, _) in enumerate(TAXONOMY[1:]):
-        folder = "_".join([f"{number:05d}", *ranks, "major"])
+    for image_id, (*ranks, _) in enumerate(TAXONOMY[1:]):
+        folder = "_".join([f"{image_id:05d}", *ranks, "major"])
         for name in ("train/0", "train/1", "train_mini/0", "val/9"):
             split, _, view = name.partition("/")
-            write_image(root / split / folder / f"{view}.jpg", number)
+            write_image(root / split / folder / f"{view}.jpg", image_id)
 
 
 def write_better_mistakes(root: Path, tree: str, pairs: str, classes: tuple[str, ...]) -> None:
     """An image of each class in each split, and two in the first class of the test, with the pairs of the tree."""
-    for number, name in enumerate(classes):
+    for image_id, name in enumerate(classes):
         for split in ("train", "val", "test"):
-            write_image(root / split / name / f"{split}{number}.jpg", number)
+            write_image(root / split / name / f"{split}{image_id}.jpg", image_id)
     write_image(root / "test" / classes[0] / "test9.jpg", 9)
     (root / f"{tree}_isa.txt").write_text(pairs)
 
@@ -114,8 +114,8 @@ def write_ilias(root: Path) -> None:
     objects = {"bold_bimp_000": 1, "perky_puff_655": 2, "zippy_zootlenibble_999": 1}
     queries = [f"{name}/query/Q{name[-3:]}_00.jpg" for name in objects]
     positives = [f"{name}/pos/P{name[-3:]}_0{view}.jpg" for name, views in objects.items() for view in range(views)]
-    for number, name in enumerate([*queries, *positives]):
-        write_image(root / "ilias_core" / name, number)
+    for image_id, name in enumerate([*queries, *positives]):
+        write_image(root / "ilias_core" / name, image_id)
     (root / "image_ids").mkdir()
     (root / "image_ids" / "image_query_ids.txt").write_text("".join(f"{name},0.41,12\n" for name in queries))
     (root / "image_ids" / "positive_ids.txt").write_text("".join(f"{name},0.07,33\n" for name in positives))
@@ -127,20 +127,20 @@ def write_ilias(root: Path) -> None:
 def write_dyml(root: Path, collection: str) -> None:
     """Fine classes 0–3 in two middle and one or two coarse ones; lists whose header has lost its line break."""
     header = "fname, coarse_id, middle_id, fine_id"
-    part = "mini-bmk_all_in_one"
-    for folder in ("train", part) if collection == "product" else ("train",):
-        rows = [f"{number}.jpg, {number // 4}, {number // 2}, {number}" for number in range(4) for _ in range(1)]
-        rows += [f"{number + 4}.jpg, {number // 4}, {number // 2}, {number}" for number in range(4)]
-        for number in range(8):
-            write_image(root / folder / "imgs" / f"{number}.jpg", number)
+    split = "mini-bmk_all_in_one"
+    for folder in ("train", split) if collection == "product" else ("train",):
+        rows = [f"{image_id}.jpg, {image_id // 4}, {image_id // 2}, {image_id}" for image_id in range(4)]
+        rows += [f"{image_id + 4}.jpg, {image_id // 4}, {image_id // 2}, {image_id}" for image_id in range(4)]
+        for image_id in range(8):
+            write_image(root / folder / "imgs" / f"{image_id}.jpg", image_id)
         (root / folder / "label.csv").write_text(header + "\n".join(rows) + "\n")
     if collection == "product":
         return
     for scale, classes in (("fine", 3), ("middle", 2), ("coarse", 1)):
         for name, count in (("query", 3), ("gallery", 6)):
-            rows = [f"{number}.jpg, {100 + number % classes}" for number in range(count)]
-            for number in range(count):
-                write_image(root / f"bmk_{scale}" / name / f"{number}.jpg", number)
+            rows = [f"{image_id}.jpg, {100 + image_id % classes}" for image_id in range(count)]
+            for image_id in range(count):
+                write_image(root / f"bmk_{scale}" / name / f"{image_id}.jpg", image_id)
             (root / f"bmk_{scale}" / f"{name}.csv").write_text("fname, labels" + "\n".join(rows) + "\n")
 
 
@@ -159,47 +159,48 @@ def write_gldv2(root: Path, *, archives: bool = True) -> None:
     """Images in archives, as published, or unpacked; ids of 16 hexadecimal digits."""
     files: dict[str, list[str]] = {"train": [], "index": [], "test": []}
     of_landmark: dict[tuple[str, str], list[str]] = {}
-    for part, landmarks in LANDMARKS.items():
+    for split, landmarks in LANDMARKS.items():
         rows = ["landmark_id,category,supercategory,hierarchical_label,natural_or_human_made"]
         for landmark, (count, kind, label) in landmarks.items():
-            ids = [f"{int(landmark):03x}{part[0].encode().hex()}{number:011x}" for number in range(count)]
-            of_landmark[part, landmark] = ids
-            files[part] += ids
-            rows.append(f'{landmark},"http://commons.wikimedia.org/wiki/Category:{part},_{landmark}",x,{label},{kind}')
-        (root / f"{part}_label_to_hierarchical.csv").write_text("\n".join(rows) + "\n")
-    clean = [f"{landmark},{' '.join(ids)}" for (part, landmark), ids in of_landmark.items() if part == "train"]
+            ids = [f"{int(landmark):03x}{split[0].encode().hex()}{image_id:011x}" for image_id in range(count)]
+            of_landmark[split, landmark] = ids
+            files[split] += ids
+            rows.append(f'{landmark},"http://commons.wikimedia.org/wiki/Category:{split},_{landmark}",x,{label},{kind}')
+        (root / f"{split}_label_to_hierarchical.csv").write_text("\n".join(rows) + "\n")
+    clean = [f"{landmark},{' '.join(ids)}" for (split, landmark), ids in of_landmark.items() if split == "train"]
     (root / "train_clean.csv").write_text("\n".join(["landmark_id,images", *clean]) + "\n")
     every = [
         f"{image},http://x/{image},{landmark}"
-        for (part, landmark), ids in of_landmark.items()
-        if part == "train"
+        for (split, landmark), ids in of_landmark.items()
+        if split == "train"
         for image in ids
     ]
     (root / "train.csv").write_text("\n".join(["id,url,landmark_id", *every]) + "\n")
-    index = [f"{image},{landmark}" for (part, landmark), ids in of_landmark.items() if part == "index" for image in ids]
+    listed = {landmark: ids for (split, landmark), ids in of_landmark.items() if split == "index"}
+    index = [f"{image},{landmark}" for landmark, ids in listed.items() for image in ids]
     (root / "index_image_to_landmark.csv").write_text("\n".join(["id,landmark_id", *index]) + "\n")
-    files["test"] = [f"abc{number:013x}" for number in range(4)]
+    files["test"] = [f"abc{image_id:013x}" for image_id in range(4)]
     truth = [" ".join(of_landmark["index", "8"]), "None", of_landmark["index", "5"][0], of_landmark["index", "11"][0]]
     solution = [
-        f"{image},{images},{'Public' if number else 'Private'}"
-        for number, (image, images) in enumerate(zip(files["test"], truth, strict=True))
+        f"{image},{images},{'Public' if image_id else 'Private'}"
+        for image_id, (image, images) in enumerate(zip(files["test"], truth, strict=True))
     ]
     (root / "retrieval_solution_v2.1.csv").write_text("\n".join(["id,images,Usage", *solution]) + "\n")
-    for part, ids in files.items():
-        _write_landmark_images(root / part, ids, archives=archives)
+    for split, ids in files.items():
+        _write_landmark_images(root / split, ids, archives=archives)
 
 
 def _write_landmark_images(folder: Path, ids: list[str], *, archives: bool) -> None:
     folder.mkdir()
-    for number, image in enumerate(ids):
+    for image_id, image in enumerate(ids):
         name = f"{image[0]}/{image[1]}/{image[2]}/{image}.jpg"
         if not archives:
-            write_image(folder / name, number)
+            write_image(folder / name, image_id)
             continue
-        with tarfile.open(folder / f"images_{number % 2:03d}.tar", "a") as archive:
-            member = tarfile.TarInfo(f"./{name}" if number % 3 else name)
-            member.size = len(jpeg(number))
-            archive.addfile(member, io.BytesIO(jpeg(number)))
+        with tarfile.open(folder / f"images_{image_id % 2:03d}.tar", "a") as archive:
+            member = tarfile.TarInfo(f"./{name}" if image_id % 3 else name)
+            member.size = len(jpeg(image_id))
+            archive.addfile(member, io.BytesIO(jpeg(image_id)))
 
 
 def write_cub(root: Path) -> None:
@@ -213,20 +214,20 @@ def write_cub(root: Path) -> None:
             labels.append(f"{len(labels) + 1} {class_id}")
     (root / "images.txt").write_text("\n".join(images) + "\n")
     (root / "image_class_labels.txt").write_text("\n".join(labels) + "\n")
-    (root / "classes.txt").write_text("".join(f"{number} {number:03d}.Bird_{number}\n" for number in range(1, 201)))
+    (root / "classes.txt").write_text("".join(f"{bird} {bird:03d}.Bird_{bird}\n" for bird in range(1, 201)))
 
 
 def write_aircraft(root: Path) -> None:
     """Three variants of two families and manufacturers, two images each for training and one for the test."""
     planes = (("Boeing", "Boeing 707", "707-320"), ("Boeing", "Boeing 707", "727 200"), ("Airbus", "A300", "A300B4"))
-    for part, views in {"trainval": 2, "test": 1}.items():
+    for split, views in {"trainval": 2, "test": 1}.items():
         rows = [
-            (f"{part[0].encode().hex()}{plane}{view}".zfill(7), plane) for view in range(views) for plane in (2, 0, 1)
+            (f"{split[0].encode().hex()}{plane}{view}".zfill(7), plane) for view in range(views) for plane in (2, 0, 1)
         ]
         for level, name in enumerate(("manufacturer", "family", "variant")):
             lines = "".join(f"{image} {planes[plane][level]}\n" for image, plane in rows)
             (root / "data" / "images").mkdir(parents=True, exist_ok=True)
-            (root / "data" / f"images_{name}_{part}.txt").write_text(lines)
+            (root / "data" / f"images_{name}_{split}.txt").write_text(lines)
         for image, plane in rows:
             pixels = np.zeros((26, 8, 3), np.uint8)  # a banner of 20 black pixels below
             pixels[:6] = 80 * (plane + 1)
@@ -237,11 +238,11 @@ def write_cars(root: Path) -> None:
     """Classes 97 to 100 of 196, of which the first two train, two images each."""
     fields = [("relative_im_path", object), ("bbox_x1", object), ("class", object), ("test", object)]
     rows = []
-    for number in range(8):
-        path = f"car_ims/{number + 1:06d}.jpg"
-        write_image(root / path, number)
-        rows.append((path, 1, 97 + number // 2, number % 2))
-    names = np.array([f"Make Model {number} 2012" for number in range(1, 197)], dtype=object)
+    for image_id in range(8):
+        path = f"car_ims/{image_id + 1:06d}.jpg"
+        write_image(root / path, image_id)
+        rows.append((path, 1, 97 + image_id // 2, image_id % 2))
+    names = np.array([f"Make Model {image_id} 2012" for image_id in range(1, 197)], dtype=object)
     savemat(root / "cars_annos.mat", {"annotations": np.array(rows, dtype=fields), "class_names": names})
 
 
@@ -249,12 +250,12 @@ def write_cars_devkit(root: Path, *, test_annotations: str) -> None:
     """The same images as the second release lays them out: halves of every class, and a devkit."""
     fields = [("bbox_x1", object), ("class", object), ("fname", object)]
     rows: dict[str, list[tuple[int, int, str]]] = {"cars_train": [], "cars_test": []}
-    for number in range(8):
-        folder = ["cars_train", "cars_test"][number % 2]
-        rows[folder].append((1, 97 + number // 2, f"{len(rows[folder]) + 1:05d}.jpg"))
-        write_image(root / folder / rows[folder][-1][2], number)
+    for image_id in range(8):
+        folder = ["cars_train", "cars_test"][image_id % 2]
+        rows[folder].append((1, 97 + image_id // 2, f"{len(rows[folder]) + 1:05d}.jpg"))
+        write_image(root / folder / rows[folder][-1][2], image_id)
     (root / "devkit").mkdir()
-    names = np.array([f"Make Model {number} 2012" for number in range(1, 197)], dtype=object)
+    names = np.array([f"Make Model {image_id} 2012" for image_id in range(1, 197)], dtype=object)
     savemat(root / "devkit" / "cars_meta.mat", {"class_names": names})
     train, test = (np.array(rows[folder], dtype=fields) for folder in rows)
     savemat(root / "devkit" / "cars_train_annos.mat", {"annotations": train})
@@ -266,10 +267,10 @@ def write_inshop(root: Path) -> None:
     rows = []
     for item, (status, count) in enumerate([("train", 2), ("train", 2), ("query", 1), ("query", 1)], start=1):
         for view in range(count + 2 * (status == "query")):
-            part = status if view < count else "gallery"
+            split = status if view < count else "gallery"
             path = f"img/{['MEN', 'WOMEN'][item % 2]}/Shirts/id_{item:08d}/{view + 1:02d}_1_front.jpg"
             write_image(root / path, item)
-            rows.append(f"{path:<70} id_{item:08d} {part}")
+            rows.append(f"{path:<70} id_{item:08d} {split}")
     (root / "Eval").mkdir(parents=True)
     lines = [str(len(rows)), "image_name item_id evaluation_status", *rows]
     (root / "Eval" / "list_eval_partition.txt").write_text("\n".join(lines) + "\n")
@@ -278,9 +279,9 @@ def write_inshop(root: Path) -> None:
 def write_vehicleid(root: Path) -> None:
     """Vehicles 1 and 2 train; 7, 8 and 9 are tested, three images each."""
     lists: dict[str, list[str]] = {"train_list": [], "test_list_800": []}
-    for number, vehicle in enumerate([1, 1, 2, 2, 7, 7, 7, 8, 8, 8, 9, 9, 9], start=1):
-        write_image(root / "image" / f"{number:07d}.jpg", number)
-        lists["train_list" if vehicle < 7 else "test_list_800"].append(f"{number:07d} {vehicle}")
+    for image_id, vehicle in enumerate([1, 1, 2, 2, 7, 7, 7, 8, 8, 8, 9, 9, 9], start=1):
+        write_image(root / "image" / f"{image_id:07d}.jpg", image_id)
+        lists["train_list" if vehicle < 7 else "test_list_800"].append(f"{image_id:07d} {vehicle}")
     (root / "train_test_split").mkdir()
     long_lists = {f"test_list_{size}": lists["test_list_800"][:length] for size, length in ((1600, 9), (2400, 6))}
     for name, rows in (lists | long_lists).items():
@@ -289,9 +290,9 @@ def write_vehicleid(root: Path) -> None:
 
 def write_revisited(root: Path, city: str) -> None:
     """Two queries with boxes, four gallery images, lists as numpy arrays and as plain ones."""
-    queries, gallery = ["all_souls_000001", "radcliffe_000002"], [f"oxford_{number:06d}" for number in range(4)]
-    for number, name in enumerate([*queries, *gallery]):
-        write_image(root / "jpg" / f"{name}.jpg", number)
+    queries, gallery = ["all_souls_000001", "radcliffe_000002"], [f"oxford_{image_id:06d}" for image_id in range(4)]
+    for image_id, name in enumerate([*queries, *gallery]):
+        write_image(root / "jpg" / f"{name}.jpg", image_id)
     entries = [
         {
             "bbx": [1.0, 1.0, 5.0, 4.0],
@@ -301,15 +302,15 @@ def write_revisited(root: Path, city: str) -> None:
         },
         {"bbx": np.array([0.0, 0.0, 8.0, 6.0]), "easy": [], "hard": [1], "junk": [3]},
     ]
-    content = {"gnd": entries, "imlist": gallery, "qimlist": queries}
-    (root / f"gnd_{city}.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    record = {"gnd": entries, "imlist": gallery, "qimlist": queries}
+    (root / f"gnd_{city}.pkl").write_bytes(pickle.dumps(record, protocol=2))
 
 
 def write_distractors(root: Path) -> None:
     """Three images of R1M in two folders, and their list."""
     names = ["0a/0a1.jpg", "0a/0a2.jpg", "ff/ff3.jpg"]
-    for number, name in enumerate(names):
-        write_image(root / "jpg" / name, number)
+    for image_id, name in enumerate(names):
+        write_image(root / "jpg" / name, image_id)
     (root / "revisitop1m.txt").write_text("\n".join(names) + "\n")
 
 
@@ -327,23 +328,23 @@ def write_cifar(root: Path, classes: int) -> None:
     )
     root.mkdir(parents=True, exist_ok=True)
     batches = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if classes == 10 else ["train", "test"]
-    for number, name in enumerate(batches):
-        data = np.random.default_rng(number).integers(0, 256, (8, 3072), dtype=np.uint8)
-        content = {"data": data, "filenames": [f"{name}_{n}.png" for n in range(8)], "batch_label": name, **labels}
-        (root / name).write_bytes(pickle.dumps(content, protocol=2))
+    for image_id, name in enumerate(batches):
+        data = np.random.default_rng(image_id).integers(0, 256, (8, 3072), dtype=np.uint8)
+        record = {"data": data, "filenames": [f"{name}_{n}.png" for n in range(8)], "batch_label": name, **labels}
+        (root / name).write_bytes(pickle.dumps(record, protocol=2))
     (root / ("batches.meta" if classes == 10 else "meta")).write_bytes(pickle.dumps(names, protocol=2))
 
 
 def write_sfm120k(root: Path) -> None:
     """Two clusters of two images in either part of the pickle, and all of them in the MATLAB file."""
-    content: dict[str, dict[str, list[object]]] = {}
-    for number, part in enumerate(["train", "val"]):
-        cids = [f"{number}{image}a1b2c3d4e5f60718{image}0{number}1" for image in range(4)]
-        content[part] = {"cids": cids, "cluster": [7, 7, 9, 9], "qidxs": [0], "pidxs": [1]}
+    record: dict[str, dict[str, list[object]]] = {}
+    for image_id, split in enumerate(["train", "val"]):
+        cids = [f"{image_id}{image}a1b2c3d4e5f60718{image}0{image_id}1" for image in range(4)]
+        record[split] = {"cids": cids, "cluster": [7, 7, 9, 9], "qidxs": [0], "pidxs": [1]}
         for image, cid in enumerate(cids):
             write_image(root / "ims" / cid[-2:] / cid[-4:-2] / cid[-6:-4] / cid, image)
-    (root / "retrieval-SfM-120k.pkl").write_bytes(pickle.dumps(content, protocol=2))
-    every = np.array([cid for part in content.values() for cid in part["cids"]], dtype=object)
+    (root / "retrieval-SfM-120k.pkl").write_bytes(pickle.dumps(record, protocol=2))
+    every = np.array([cid for split in record.values() for cid in split["cids"]], dtype=object)
     clusters = np.array([[7, 7, 9, 9, 1007, 1007, 1009, 1009]])
     savemat(root / "retrieval-SfM-120k-imagenames-clusterids.mat", {"cids": every, "cluster": clusters})
 
@@ -369,15 +370,15 @@ NUS_LABELS = ("sky", "water", "clouds")  # of which nus-wide's writer gives an i
 
 def write_nus_wide(root: Path) -> None:
     """2,500 images, of each set of the three labels, as published: a file for each label."""
-    paths = [f"C:\\ImageData\\Flickr\\actor\\{number:04d}_2124494179.jpg" for number in range(2500)]
-    for number in range(2500):
+    paths = [f"C:\\ImageData\\Flickr\\actor\\{image_id:04d}_2124494179.jpg" for image_id in range(2500)]
+    for image_id in range(2500):
         (root / "Flickr" / "actor").mkdir(parents=True, exist_ok=True)
-        (root / "Flickr" / "actor" / f"{number:04d}_2124494179.jpg").write_bytes(jpeg(number))
+        (root / "Flickr" / "actor" / f"{image_id:04d}_2124494179.jpg").write_bytes(jpeg(image_id))
     (root / "Imagelist.txt").write_text("\n".join(paths) + "\n")
     folder = root / "Groundtruth" / "AllLabels"
     folder.mkdir(parents=True)
     for bit, label in enumerate(NUS_LABELS):
-        rows = [str(number % 8 >> bit & 1) for number in range(2500)]
+        rows = [str(image_id % 8 >> bit & 1) for image_id in range(2500)]
         (folder / f"Labels_{label}.txt").write_text("\n".join(rows) + "\n")
 
 
@@ -385,22 +386,22 @@ def write_labelme(root: Path) -> None:
     """Sixty images, of which ten are queries; features of 8 numbers."""
     random = np.random.default_rng(0)
     rows = random.permutation(60) + 1
-    content = {
+    record = {
         "gist": random.random((60, 8)),
         "img": random.integers(0, 256, (32, 32, 3, 60), dtype=np.uint8),
         "ndxtest": rows[:10],
         "ndxtrain": rows[10:],
     }
     root.mkdir(parents=True, exist_ok=True)
-    savemat(root / "LabelMe_gist.mat", content)
+    savemat(root / "LabelMe_gist.mat", record)
 
 
 def write_vggface2(root: Path) -> None:
     """Two people of three images train, and two others are tested."""
     for split, people in {"train": (2, 3), "test": (1, 9)}.items():
         rows = [f"n{person:06d}/{view:04d}_01.jpg" for person in people for view in range(3)]
-        for number, row in enumerate(rows):
-            write_image(root / "data" / split / row, number)
+        for image_id, row in enumerate(rows):
+            write_image(root / "data" / split / row, image_id)
         (root / "data" / f"{split}_list.txt").write_text("\n".join(rows) + "\n")
 
 

@@ -42,8 +42,8 @@ def dense_losses(
         unequal = torch.where(differences > delta, rho * (differences - delta) + offset, near_excess)
     rank = 1 + (torch.where(lower, unequal, equal) * pairs).sum(dim=2)
     if objective == "ndcg":
-        places = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64)
-        best = (relevance.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
+        ranks = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64)
+        best = (relevance.sort(dim=1, descending=True).values / torch.log2(1 + ranks)).sum(dim=1)
         reached = (relevance / torch.log2(1 + rank)).sum(dim=1)
     else:
         best = relevance.sum(dim=1)

@@ -26,27 +26,27 @@ TYPES = ("mountain", "mountain peak", "lake", "river", "church", "chapel", "muse
 
 def call(typed: str | list[str]) -> tuple[int, str, str]:
     """Status, standard output and standard error of a command."""
-    words = typed.split() if isinstance(typed, str) else typed
+    typed_words = typed.split() if isinstance(typed, str) else typed
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main(words)
+            main(typed_words)
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 0
     return status, out.getvalue(), err.getvalue()
 
 
-def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+def command_of(typed_words: list[str]) -> tuple[click.Command, list[str]]:
     """The command of some words, and its name."""
     command: click.Command = commands
     context, name = click.Context(commands), []
-    for word in words:
+    for token in typed_words:
         if not isinstance(command, click.Group):
             break
-        following = command.get_command(context, word)
+        following = command.get_command(context, token)
         if following is None:
             break
-        command, name = following, [*name, word]
+        command, name = following, [*name, token]
     return command, name
 
 
@@ -84,11 +84,9 @@ def make_world(folder: Path) -> None:
     (folder / "plan.yaml").write_text("landmarks: landmarks.csv\n")
     (folder / "photos").mkdir()
     for row in range(len(TYPES)):
-        for number in range(2):
+        for photo in range(2):
             (folder / "photos" / str(row + 1)).mkdir(exist_ok=True)
-            Image.new("RGB", (8, 8), (20 * row, 90, 10 * number)).save(
-                folder / "photos" / str(row + 1) / f"{number}.jpg"
-            )
+            Image.new("RGB", (8, 8), (20 * row, 90, 10 * photo)).save(folder / "photos" / str(row + 1) / f"{photo}.jpg")
     write_benchmark("sop", folder / "data")
     train(load_recipe("sop-happier", [*SMALL, f"data.root={folder / 'data'}"]), folder / "run")
     (folder / "recipe.yaml").write_bytes((folder / "run" / "recipe.yaml").read_bytes())
@@ -134,8 +132,8 @@ def _array(value: object) -> Callable[[Path], None]:
     return write
 
 
-def _bytes(content: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(content)
+def _bytes(data: bytes) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(data)
 
 
 def _truncate(path: Path) -> None:
@@ -220,21 +218,21 @@ ZIP_FILE: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
-def flips(content: bytes, number: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
+def flips(data: bytes, copies: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
     """Copies with a changed bit or byte, a block of noise, a hole or an insertion at a random place, or cut there."""
     chance = random.Random(seed)
-    for _ in range(number):
-        place, kind = chance.randrange(len(content)), chance.choice(("bit", "byte", "noise", "hole", "insert", "cut"))
+    for _ in range(copies):
+        offset, kind = chance.randrange(len(data)), chance.choice(("bit", "byte", "noise", "hole", "insert", "cut"))
         size = chance.choice((1, 4, 16, 64))
         changed = {
-            "bit": bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :],
-            "byte": bytes([chance.choice((0, 1, 127, 128, 255))]) + content[place + 1 :],
-            "noise": chance.randbytes(size) + content[place + size :],
-            "hole": content[place + size :],
-            "insert": chance.randbytes(size) + content[place:],
+            "bit": bytes([data[offset] ^ 1 << chance.randrange(8)]) + data[offset + 1 :],
+            "byte": bytes([chance.choice((0, 1, 127, 128, 255))]) + data[offset + 1 :],
+            "noise": chance.randbytes(size) + data[offset + size :],
+            "hole": data[offset + size :],
+            "insert": chance.randbytes(size) + data[offset:],
             "cut": b"",
         }[kind]
-        yield f"{kind} of {size} at {place}", content[:place] + changed
+        yield f"{kind} of {size} at {offset}", data[:offset] + changed
 
 
 def damages(path: str) -> dict[str, Callable[[Path], object]]:

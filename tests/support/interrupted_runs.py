@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -46,10 +46,10 @@ class LocalServer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         connection.request(method, path, body, {name: value for name, value in fields.items() if value is not None})
         answer = connection.getresponse()
-        content = answer.read()
+        body = answer.read()
         connection.close()
         is_json = answer.getheader("Content-Type") == "application/json"
-        return answer.status, json.loads(content) if is_json else content, dict(answer.getheaders())
+        return answer.status, json.loads(body) if is_json else body, dict(answer.getheaders())
 
 
 def chromium() -> Any:

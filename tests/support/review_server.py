@@ -35,11 +35,11 @@ def proposal_of(
     clusters_of_kinds = []
     for (name, kind), labels in clusters.items():
         margin = 0.5 if kind == "natural" else -0.5
-        places = (
+        landmarks = (
             LabelPlace(label, n, 0.9, 0.3, margin, "kind" * (label in doubtful), target=targets.get(label, ""))
             for label, n in labels.items()
         )
-        clusters_of_kinds.append(Cluster(name, kind, margin, tuple(places), ""))
+        clusters_of_kinds.append(Cluster(name, kind, margin, tuple(landmarks), ""))
     return Proposal(tuple(clusters_of_kinds), {})
 
 
@@ -55,8 +55,8 @@ class Running(LocalServer):
     def act(self, request: dict[str, Any], seq: int | None = None) -> tuple[int, Any]:
         """Do something as the page does."""
         known_seq = self.session.news(0).history.seq if seq is None else seq
-        status, content, _ = self.ask("POST", "/api/act", json.dumps({"seq": known_seq, "action": request}).encode())
-        return status, content
+        status, body, _ = self.ask("POST", "/api/act", json.dumps({"seq": known_seq, "action": request}).encode())
+        return status, body
 
     @property
     def clusters(self) -> dict[str, Any]:

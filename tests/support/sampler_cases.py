@@ -47,9 +47,9 @@ def super_pairs(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Paths of three levels with super-categories at level 2, and options that they allow."""
     supers = draw(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=6), min_size=2, max_size=5))
     rows, leaf = [], 0
-    for number, sizes in enumerate(supers):
+    for group, sizes in enumerate(supers):
         for size in sizes:
-            rows += [[number % 2, number, leaf]] * size
+            rows += [[group % 2, group, leaf]] * size
             leaf += 1
     paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.array(rows))
     m, half = draw(st.integers(1, 4)), draw(st.integers(1, min(map(len, supers))))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import distributed
 
-from hiertree.errors import ShapeError
+from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics import RetrievalMetric, Rules, evaluate
 
 PROCESSES = 2
@@ -52,6 +52,11 @@ def share_of_a_metric(rank: int, folder: str) -> None:
         metric.update(embeddings[rows], paths[rows], ids=rows)
     if rank == 0:
         late.update(embeddings, paths)
+    copies = RetrievalMetric("R@1")
+    copies.update(embeddings, paths)  # as accelerate's gather_for_metrics gives them to all
+    with suppress(OptionError):
+        copies.compute()
+        Path(folder, f"{rank} took copies").touch()
     tables = [torch.stack(list(metric_part.compute().values())) for metric_part in (metric, late)]
     torch.save([*tables, torch.tensor(metric.evaluation().values)], Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()

@@ -6,27 +6,16 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import torch
-from torch import distributed
 
-from hiertree import LabelTree
-from hiertree.datasets import ImageDataset
-from hiertree.datasets.readers.images import FileImages
-from hiertree.errors import CheckpointError, HiertreeError
-from hiertree.io.parts import digest
-from hiertree.pipelines.stored_embeddings.embedded_files import Shard
-from hiertree.pipelines.stored_embeddings.sharing import image_digests, require_same_images
-from hiertree.pipelines.training.distributed.processes import Processes
-from hiertree.pipelines.training.learning.learner import Learner
+from hiertree.errors import HiertreeError
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 Change = Callable[[Learner, int], None]
 NUM = 2
@@ -52,41 +41,6 @@ def take_part(rank: int, port: int, folder: str, runs: dict[str, object]) -> Non
     for name, recipe in runs.items():
         with _before_each_step(FAULTS.get(name), only=rank == 1):
             Path(folder, f"{name}-{rank}.txt").write_text(_end(recipe, Path(folder, name)))
-
-
-def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
-    """Note the digest of all images, each process with its own folder, and how many of them this one looked at.
-
-    The last one is to read them all.
-    """
-    size = len(folders)
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}/meeting", rank=rank, world_size=size)
-    looked: list[int] = []
-
-    class Images(FileImages):
-        def stamp(self, index: int) -> str:
-            looked.append(index)
-            return super().stamp(index).removeprefix(str(folder))  # which has the same path in each
-
-    folder = Path(folders[rank])
-    images = Images(folder, sorted(file.name for file in folder.iterdir()))
-    tree, paths = LabelTree.from_paths([("none",)]), np.zeros((len(images), 1), np.int32)
-    dataset = ImageDataset(name="photos", split="all", tree=tree, paths=paths, images=images)
-    place: Any = SimpleNamespace(global_rank=rank, world_size=size)
-    try:
-        processes = Processes(place)
-        digests = image_digests(dataset, processes)
-        report = f"{digest(digests.values())} {len(looked)}"
-        with processes.agreeing():
-            share = [Shard(folder, np.arange(len(images)), dataset.split)] * (rank == size - 1)
-            require_same_images(share, dataset, digests, processes)
-    except CheckpointError as error:
-        report = str(error)
-    except SystemExit as end:
-        report = f"status {end.code}"
-    Path(meeting, f"{rank}.txt").write_text(report)
-    distributed.destroy_process_group()
-    Path(meeting, "meeting").unlink(missing_ok=True)
 
 
 def _end(recipe: object, out: Path) -> str:

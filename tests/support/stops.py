@@ -57,26 +57,26 @@ class StoppedCommands:
         return status, output, operations
 
     def stopped(
-        self, arguments: Sequence[str], under: Path, *, prepare: Callable[[Path], object] = bool, max_places: int = 1000
+        self, arguments: Sequence[str], under: Path, *, prepare: Callable[[Path], object] = bool, max_stops: int = 1000
     ) -> Stopped:
-        """Stop a command at its operations, or at ``max_places`` evenly spread ones; compare with an undisturbed run.
+        """Stop a command at its operations, or at ``max_stops`` evenly spread ones; compare with an undisturbed run.
 
         ``prepare`` fills the folder before each trial. What differs between two undisturbed runs is not compared.
         """
         references, operations = [], list[str]()
-        for number in range(2):
+        for trial in range(2):
             _empty(under, prepare)
             status, output, operations_seen = self.run(arguments, under=under)
             assert status == 0, output
-            operations = operations if number else operations_seen
+            operations = operations if trial else operations_seen
             references.append(_contents(under))
             time.sleep(_TICK)
         first, second = references
         stable = {name for name, digest in first.items() if second.get(name) == digest}
         restless = {Path(name).parent for name in first.keys() ^ second.keys()}  # of event logs, named by time
-        places = range(1, len(operations) + 1, max(1, -(-len(operations) // max_places)))
+        moments = range(1, len(operations) + 1, max(1, -(-len(operations) // max_stops)))
         faults = []
-        for at in places:
+        for at in moments:
             _empty(under, prepare)
             self.run(arguments, under=under, at=at)
             status, output, _ = self.run(arguments)
@@ -86,7 +86,7 @@ class StoppedCommands:
                 uneven = (first.keys() ^ contents.keys()) - (second.keys() - first.keys())
                 problems += [f"missing or left: {name}" for name in uneven if Path(name).parent not in restless]
             faults += [f"{operations[at - 1]}: {problem}" for problem in problems]
-        return Stopped(len(places), faults)
+        return Stopped(len(moments), faults)
 
 
 def _empty(folder: Path, prepare: Callable[[Path], object]) -> None:
@@ -102,10 +102,10 @@ def _contents(folder: Path) -> dict[str, str]:
 
 def _watch(under: str, at: int, report: Path) -> None:
     """Note each operation that writes below a folder, and kill this process before one of them."""
-    owner, number = os.getpid(), 0
+    owner, count = os.getpid(), 0
 
     def hook(event: str, details: tuple[Any, ...]) -> None:
-        nonlocal number
+        nonlocal count
         if event == "open":
             mode, flags = details[1], details[2]
             writes = set(mode) & set("wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
@@ -113,11 +113,11 @@ def _watch(under: str, at: int, report: Path) -> None:
             writes = event in _WRITING
         if not writes or os.getpid() != owner or not any(map(is_below, details[:2])):
             return
-        number += 1
-        if number == at:
+        count += 1
+        if count == at:
             os.kill(owner, signal.SIGKILL)
         handle = os.open(report, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(handle, f"{number} {event} {details[0]}\n".encode("utf-8", "replace"))
+        os.write(handle, f"{count} {event} {details[0]}\n".encode("utf-8", "replace"))
         os.close(handle)
 
     def is_below(path: object) -> bool:

@@ -19,6 +19,7 @@ def save_tiny_clip(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
+    folder.mkdir(exist_ok=True)
     (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
     open_clip.add_model_config(folder / f"{MODEL}.json")
     torch.manual_seed(0)

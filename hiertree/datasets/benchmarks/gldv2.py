@@ -73,17 +73,16 @@ def load_gldv2(
             ``load("gldv2")`` does.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    benchmark = BENCHMARKS["h-gldv2" if hierarchy else "gldv2"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS["h-gldv2" if hierarchy else "gldv2"].checked(split, verify)
     folder = "train" if split.startswith("train") else "index"
-    labels = [f"{folder}_label_to_hierarchical.csv"] if hierarchy else []
-    data_folder, *files = benchmark.files(root, *LISTS[split], *labels)
+    tables = [f"{folder}_label_to_hierarchical.csv"] if hierarchy else []
+    data_folder, *files = benchmark.files(root, *LISTS[split], *tables)
     listed = (_clean if split == "train" else _one_a_row)(files[0])
-    benchmark.verify(split if folder == "train" else folder, len(listed.ids), len(np.unique(listed.landmarks)), verify)
+    benchmark.verify(split if folder == "train" else folder, len(listed.ids), len(np.unique(listed.landmarks)))
     images_in, earlier_images = {folder: listed}, [listed] if folder == "index" and split != "index" else []
     if earlier_images:
         images_in = {"test": _queries(files[1], listed), folder: listed}
-        benchmark.verify("query", len(images_in["test"].ids), 0, verify)
+        benchmark.verify("query", len(images_in["test"].ids), 0)
     elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
         earlier_images = [_clean(clean)]
     ancestors = _labels_above(files[-1]) if hierarchy else None
@@ -96,15 +95,10 @@ def load_gldv2(
     columns = zip(*earlier_images, *images_in.values(), strict=True)
     all_images = LandmarkImages(*map(np.concatenate, columns))
     images = reduce(JoinedImages, (_images(benchmark, data_folder, *item) for item in images_in.items()))
+    fields = query_and_gallery(num_queries, len(images)) if split == "test" else {}
+    labels, earlier_rows = [all_images.landmarks], len(all_images.ids) - len(images)
     return benchmark.dataset(
-        split,
-        [all_images.landmarks],
-        images,
-        where=all_images.where,
-        earlier_rows=len(all_images.ids) - len(images),
-        ancestors=ancestors,
-        fields=query_and_gallery(num_queries, len(images)) if split == "test" else {},
-        verify="structure",
+        split, labels, images, all_images.where, earlier_rows, ancestors=ancestors, fields=fields, compare_sizes=False
     )
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from ..readers.images import ImageSource
 
-IMAGENET100, NUS_WIDE, LABELME = (BENCHMARKS[name] for name in ("imagenet100", "nus-wide", "labelme"))
 NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
 NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
 FREQUENT = 21  # labels of NUS-WIDE
@@ -88,25 +87,17 @@ class GradedDataset(ImageDataset):
         )
         dtype = np.float64 if self.farthest else np.float32
         gallery_vectors = self.vectors[columns].astype(dtype)
-        grades = np.empty((len(rows), len(columns)), dtype=np.uint8)
+        grades = np.zeros((len(rows), len(columns)), dtype=np.uint8)
         for start in range(0, len(rows), _AT_ONCE):
             query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(dtype)
-            products = query_vectors @ gallery_vectors.T
-            grades[start : start + _AT_ONCE] = (
-                self._grade_distances(query_vectors, gallery_vectors, products) if self.farthest else products
-            )
-        return grades
-
-    def _grade_distances(
-        self, query_vectors: NDArray[np.float64], gallery_vectors: NDArray[np.float64], products: NDArray[np.float64]
-    ) -> NDArray[np.uint8]:
-        """The highest grade whose greatest distance a pair does not exceed."""
-        distances = np.sqrt(
-            np.maximum((query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1) - 2 * products, 0)
-        )
-        grades = np.zeros(products.shape, dtype=np.uint8)
-        for grade, distance in sorted(self.farthest.items()):
-            grades[distances <= distance] = grade
+            products, block = query_vectors @ gallery_vectors.T, grades[start : start + _AT_ONCE]
+            if not self.farthest:
+                block[:] = products
+                continue
+            squares = (query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1)
+            distances = np.sqrt(np.maximum(squares - 2 * products, 0))
+            for grade, distance in sorted(self.farthest.items()):  # the highest whose greatest distance is not exceeded
+                block[distances <= distance] = grade
         return grades
 
 
@@ -120,9 +111,9 @@ def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "p
             "gallery". HashNet calls the last two test and database; the training images are in the gallery too.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    IMAGENET100.check_options(split, verify)
+    benchmark = BENCHMARKS["imagenet100"].checked(split, verify)
     names = ("train",) if split == "train" else ("test", "database")
-    data_folder, *first_files = IMAGENET100.files(root, *map(_list_names, names))
+    data_folder, *first_files = benchmark.files(root, *map(_list_names, names))
     lists = [_one_hot(first) for first in first_files]
     images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
     training_list = next(filter(Path.is_file, (data_folder / name for name in _list_names("train"))), None)
@@ -133,10 +124,8 @@ def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "p
 
     labels = [np.concatenate([earlier_rows, classes])]
     fields = {} if split == "train" else query_and_gallery(len(lists[0][0]), len(images))
-    files = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
-    return IMAGENET100.dataset(
-        split, labels, files, where=str, earlier_rows=len(earlier_rows), fields=fields, verify=verify
-    )
+    files = benchmark.image_files(data_folder, images.tolist(), row_name)
+    return benchmark.dataset(split, labels, files, str, len(earlier_rows), fields=fields)
 
 
 def _list_names(name: str) -> tuple[str, ...]:
@@ -187,10 +176,10 @@ def load_nus_wide(
         seed: of these draws.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    NUS_WIDE.check_options(split, verify)
+    benchmark = BENCHMARKS["nus-wide"].checked(split, verify)
     check_integer("queries_per_label", queries_per_label)
     check_integer("training_per_label", training_per_label, or_none=True)
-    data_folder, file, labeled_by = NUS_WIDE.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
+    data_folder, file, labeled_by = benchmark.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
     image_names = read_words(file, ("image",))["image"]
     names, flags = _labels(labeled_by)
     if len(image_names) != len(flags):
@@ -205,10 +194,10 @@ def load_nus_wide(
     def row_name(row: int) -> str:
         return f"{file.name}, line {image_rows[row] + 1}"
 
-    images = NUS_WIDE.image_files(data_folder, paths, row_name)
+    images = benchmark.image_files(data_folder, paths, row_name)
     rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
     leaves = [" + ".join(names[label] for label in frequent[image_labels]) for image_labels in labels]
-    return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify)
+    return _graded(benchmark, split, leaves, images, labels, rows)
 
 
 def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
@@ -259,11 +248,11 @@ def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: 
         seed: of the draw.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    LABELME.check_options(split, verify)
+    benchmark = BENCHMARKS["labelme"].checked(split, verify)
     require_package("scipy", extra="train")
     from scipy.spatial.distance import pdist
 
-    _, file = LABELME.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
+    _, file = benchmark.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
     gist, pixels, *indices = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
     with reading_file(file, expected="ndxtest and ndxtrain of whole numbers"):
         query, gallery = (np.sort(index.astype(np.int64).ravel()) - 1 for index in indices)
@@ -277,7 +266,7 @@ def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: 
     names = [f"{row:05d}" for row in range(1, len(gist) + 1)]
     images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
     rows = {"query": query, "gallery": gallery, "train": train}
-    graded = _graded(LABELME, split, names, images, vectors, rows, verify)
+    graded = _graded(benchmark, split, names, images, vectors, rows)
     return replace(graded, farthest=dict(zip(LABELME_GRADES, farthest.tolist(), strict=True)))
 
 
@@ -288,21 +277,12 @@ def _graded(
     images: ImageSource,
     vectors: NDArray[Any],
     rows: Mapping[str, Any],
-    verify: str,
 ) -> GradedDataset:
     """A split of images with one leaf each: queries, gallery and training images have these rows."""
     training_leaves = [leaves[row] for row in rows["train"]]
     if split == "train":
-        selected = SelectedImages(images, rows[split])
-        dataset = benchmark.dataset(split, [training_leaves], selected, where=str, verify=verify)
+        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]))
     else:
-        dataset = benchmark.dataset(
-            split,
-            [[*training_leaves, *leaves]],
-            images,
-            where=str,
-            earlier_rows=len(training_leaves),
-            fields={"queries": rows["query"], "gallery": rows["gallery"]},
-            verify=verify,
-        )
+        fields, count = {"queries": rows["query"], "gallery": rows["gallery"]}, len(training_leaves)
+        dataset = benchmark.dataset(split, [[*training_leaves, *leaves]], images, str, count, fields=fields)
     return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))], farthest={})

@@ -28,7 +28,7 @@ from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
-from ..description import BENCHMARKS, Verify
+from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..readers.images import FileImages
 from ..readers.text_lists import (
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-SOP, CUB, AIRCRAFT, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "aircraft", "inshop"))
 BANNER = 20  # pixels
+AIRCRAFT_LEVELS = BENCHMARKS["aircraft"].levels
 CUB_TRAINING_CLASSES = 100
 INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
@@ -56,7 +56,6 @@ INSHOP_STATUS = {"queries": "query", "gallery": "gallery"}
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
 VEHICLEID_SIZES = get_args(TestClasses)
-CARS = BENCHMARKS["cars"]
 CARS_TRAINING_CLASSES = 98
 CARS_DEVKIT = (  # the second release: images by the split of a classifier, which retrieval does not use
     "devkit/cars_train_annos.mat",
@@ -72,15 +71,15 @@ def load_sop(root: AnyPath, split: str = "train", *, verify: Verify = "published
         split: "train", "test", or "info" for both.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    SOP.check_options(split, verify)
-    data_folder, file = SOP.files(root, f"Ebay_{split}.txt")
-    splits = list(SOP.splits)
+    benchmark = BENCHMARKS["sop"].checked(split, verify)
+    data_folder, file = benchmark.files(root, f"Ebay_{split}.txt")
+    splits = list(benchmark.splits)
     lists = join_lists([file.with_name(f"Ebay_{name}.txt") for name in splits[: splits.index(split) + 1]], _sop_list)
     table = lists.table
     for key, value in permutations(("super_class_id", "folder")):
         refuse_contradictions(table[key], table[value], lists.where, key)
     columns = [table["folder"].str.removesuffix("_final").tolist(), table["class_id"].to_numpy()]
-    return SOP.listed_dataset(split, lists, columns, data_folder, table["path"], verify=verify)
+    return benchmark.listed_dataset(split, lists, columns, data_folder, table["path"])
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
@@ -99,8 +98,8 @@ def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published
         split: "train", classes 1 to 100, or "test", classes 101 to 200.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    CUB.check_options(split, verify)
-    data_folder, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
+    benchmark = BENCHMARKS["cub"].checked(split, verify)
+    data_folder, *files = benchmark.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
     images = read_words(files[0], ("image_id", "path"))
     labels = read_words(files[1], ("image_id", "class_id"))
     classes = read_words(files[2], ("class_id", "name"))
@@ -115,7 +114,7 @@ def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published
     class_ids = integer_column(labels, "class_id", path=files[1])
     rows = divide_rows(images.assign(name=names.tolist()), row_name, class_ids > CUB_TRAINING_CLASSES, split)
     class_names, paths = rows.table["name"].tolist(), "images/" + rows.table["path"]
-    return CUB.listed_dataset(split, rows, [class_names], data_folder, paths, verify=verify)
+    return benchmark.listed_dataset(split, rows, [class_names], data_folder, paths)
 
 
 def load_aircraft(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -128,33 +127,32 @@ def load_aircraft(root: AnyPath, split: str = "train", *, verify: Verify = "publ
         split: "train" (the authors' ``trainval``) or "test", of the same variants.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    AIRCRAFT.check_options(split, verify)
+    benchmark = BENCHMARKS["aircraft"].checked(split, verify)
     names = ["trainval"] if split == "train" else ["trainval", "test"]
-    lists = [(f"data/images_{level}_{names[-1]}.txt", f"images_{level}_{names[-1]}.txt") for level in AIRCRAFT.levels]
-    *_, file = AIRCRAFT.files(root, *lists)
+    lists = [(f"data/images_{level}_{names[-1]}.txt", f"images_{level}_{names[-1]}.txt") for level in AIRCRAFT_LEVELS]
+    *_, file = benchmark.files(root, *lists)
     rows = join_lists([file.with_name(f"images_variant_{name}.txt") for name in names], _aircraft)
     paths = rows.own["path"].tolist()
-    images = AIRCRAFT.image_files(file.parent, paths, lambda row: rows.where(rows.earlier_rows + row))
-    return AIRCRAFT.dataset(
-        split,
-        [rows.table[level].tolist() for level in AIRCRAFT.levels],
-        WithoutBanner(images.root, paths),
-        where=rows.where,
-        earlier_rows=rows.earlier_rows,
-        verify=verify,
-    )
+    images = benchmark.image_files(file.parent, paths, lambda row: rows.where(rows.earlier_rows + row))
+    labels = [rows.table[level].tolist() for level in AIRCRAFT_LEVELS]
+    return benchmark.dataset(split, labels, WithoutBanner(images.root, paths), rows.where, rows.earlier_rows)
 
 
 def _aircraft(variants: Path) -> pd.DataFrame:
     """The path of each image and its labels, which may have spaces in them, from a list of each level."""
-    table = None
-    for level in AIRCRAFT.levels[::-1]:
+    table = table_of_words(variants, ("image", "variant"), _named_images(variants), 1)
+    table["path"] = "images/" + table["image"] + ".jpg"
+    for level in AIRCRAFT_LEVELS[:-1]:
         file = variants.with_name(variants.name.replace("variant", level))
-        lines = table_of_words(file, ("image", level), [line.split(maxsplit=1) for line in text_lines(file)], 1)
-        if table is not None and lines["image"].tolist() != table["image"].tolist():
+        lines = table_of_words(file, ("image", level), _named_images(file), 1)
+        if lines["image"].tolist() != table["image"].tolist():
             raise TableError(f"{file}: images differ from {variants.name}", expected="the same, in the same order")
-        table = lines.assign(path="images/" + lines["image"] + ".jpg") if table is None else table.join(lines[level])
+        table[level] = lines[level]
     return table
+
+
+def _named_images(file: Path) -> list[list[str]]:
+    return [line.split(maxsplit=1) for line in text_lines(file)]
 
 
 class WithoutBanner(FileImages):
@@ -180,8 +178,8 @@ def load_inshop(
         hierarchy: True reads three levels; False the item alone, as in published numbers.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    INSHOP.check_options(split, verify)
-    data_folder, file = INSHOP.files(root, INSHOP_LISTS)
+    benchmark = BENCHMARKS["inshop"].checked(split, verify)
+    data_folder, file = benchmark.files(root, INSHOP_LISTS)
     table = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
     status = table["evaluation_status"]
     is_valid = status.isin(("train", "query", "gallery"))
@@ -196,14 +194,12 @@ def load_inshop(
     is_misfiled = folders[2].notna() & (folders[2] != table["item_id"])
     refuse_first(is_misfiled, row_name, names, "the folder of its item_id")
     folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
-    names, levels = names.str.replace("^img/", f"{folder}/", regex=True), INSHOP.levels[-len(columns) :]
+    names, levels = names.str.replace("^img/", f"{folder}/", regex=True), benchmark.levels[-len(columns) :]
     status = rows.own["evaluation_status"]
     fields = (
         {} if split == "train" else {field: np.flatnonzero(status == name) for field, name in INSHOP_STATUS.items()}
     )
-    return INSHOP.listed_dataset(
-        split, rows, columns, data_folder, names, level_names=levels, fields=fields, verify=verify
-    )
+    return benchmark.listed_dataset(split, rows, columns, data_folder, names, level_names=levels, fields=fields)
 
 
 def load_vehicleid(
@@ -240,8 +236,7 @@ def load_vehicleid(
     test_classes = 800 if test_classes == "all" else test_classes
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
-    benchmark = BENCHMARKS[f"vehicleid-{test_classes}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"vehicleid-{test_classes}"].checked(split, verify)
     names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID_SIZES if size <= test_classes)]
     names = names[:1] if split == "train" else names
     data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
@@ -254,7 +249,7 @@ def load_vehicleid(
         order = np.random.default_rng(seed).permutation(len(own_vehicles))
         one_each = np.sort(order[np.unique(own_vehicles[order], return_index=True)[1]])
         fields = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
-    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, fields=fields, verify=verify)
+    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, fields=fields)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
@@ -277,26 +272,26 @@ def load_cars(root: AnyPath, split: str = "train", *, verify: Verify = "publishe
     """
     import pandas as pd
 
-    CARS.check_options(split, verify)
-    data_folder, paths, class_ids, class_names = _cars(root)
+    benchmark = BENCHMARKS["cars"].checked(split, verify)
+    data_folder, paths, class_ids, class_names = _cars(benchmark, root)
     refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
     table = pd.DataFrame({"path": paths, "name": [class_names[class_id - 1] for class_id in class_ids]})
     is_test = class_ids > CARS_TRAINING_CLASSES
     rows = divide_rows(table, lambda row: f"the annotation of {paths[row]}", is_test, split)
     names = [rows.table["name"].tolist()]
-    return CARS.listed_dataset(split, rows, names, data_folder, rows.table["path"].tolist(), verify=verify)
+    return benchmark.listed_dataset(split, rows, names, data_folder, rows.table["path"].tolist())
 
 
-def _cars(root: AnyPath) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
+def _cars(benchmark: Benchmark, root: AnyPath) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
     """The folder; paths, class numbers from 1, and the names of the classes."""
     second_release = Path(root, "stanford_cars")
-    data_folder, meta = CARS.files(
+    data_folder, meta = benchmark.files(
         second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
     )
     names = [str(name) for name in read_matlab(meta, "class_names")[0]]
     if meta.name == "cars_annos.mat":
         return data_folder, *_annotated(meta, "", "relative_im_path", len(names)), names
-    _, train, test = CARS.files(data_folder, *CARS_DEVKIT)
+    _, train, test = benchmark.files(data_folder, *CARS_DEVKIT)
     (paths, class_ids), (more_paths, more_ids) = (
         _annotated(file, f"{folder}/", "fname", len(names))
         for file, folder in ((train, "cars_train"), (test, "cars_test"))

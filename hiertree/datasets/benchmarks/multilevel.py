@@ -70,8 +70,7 @@ def load_inaturalist(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("hierarchy", hierarchy, Hierarchy)
-    benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"].checked(split, verify)
     data_folder, file = benchmark.files(root, INATURALIST_LISTS[split])
     earlier_files = [] if split == "train" else [data_folder / INATURALIST_LISTS["train"]]
     lists = join_lists([*earlier_files, file], partial(read_words, columns=("path",)))
@@ -83,7 +82,7 @@ def load_inaturalist(
     if ranks is not None:
         refuse_first(~np.isin(species, list(ranks)), row_name, "category " + folders[1], "one with a taxonomy")
     labels = [species] if ranks else [folders[0].tolist(), species]
-    return benchmark.listed_dataset(split, lists, labels, data_folder, paths, ancestors=ranks, verify=verify)
+    return benchmark.listed_dataset(split, lists, labels, data_folder, paths, ancestors=ranks)
 
 
 def _taxonomy(benchmark: Benchmark, data_folder: Path) -> dict[int, tuple[str, ...]]:
@@ -125,8 +124,7 @@ def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify 
     """
     import pandas as pd
 
-    benchmark = BENCHMARKS["inaturalist-2021"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS["inaturalist-2021"].checked(split, verify)
     data_folder, folder = benchmark.files(root, "val" if split == "test" else split)
     earlier_classes = [] if split == "train" else folders_in(data_folder / "train")
     names = [*earlier_classes, *image_files(folder)]
@@ -139,7 +137,7 @@ def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify 
         ranks[int(category)] = tuple(labels[:-1])
     species = [int(name.partition("_")[0]) for name in classes]
     rows = SplitRows(pd.DataFrame({"name": names}), classes.__getitem__, len(earlier_classes))
-    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks, verify=verify)
+    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks)
 
 
 MistakesCollection = Literal["inaturalist-2019", "tieredimagenet-h"]
@@ -164,8 +162,7 @@ def load_better_mistakes(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("collection", collection, MistakesCollection)
-    benchmark = BENCHMARKS[collection]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[collection].checked(split, verify)
     _, folder, file = benchmark.files(root, split, MISTAKES_TREES[collection])
     edges = read_words(file, ("parent", "child"))
     with naming_file(file):
@@ -177,16 +174,15 @@ def load_better_mistakes(
     unknown = next((row for row, label in enumerate(classes) if label not in ancestors), None)
     if unknown is not None:
         raise TableError(f"{folder}: the folder {classes[unknown]!r}", expected=f"a class of {file.name}")
-    images = FileImages(folder, names)
+    level_names = benchmark.levels if len(benchmark.levels) == tree.num_levels else tree.level_names
     return benchmark.dataset(
         split,
         [classes],
-        images,
-        where=classes.__getitem__,
-        earlier_rows=len(tree.leaves),
-        level_names=benchmark.levels if len(benchmark.levels) == tree.num_levels else tree.level_names,
+        FileImages(folder, names),
+        lambda row: str(classes[row]),
+        len(tree.leaves),
+        level_names=level_names,
         ancestors=ancestors,
-        verify=verify,
     )
 
 
@@ -214,23 +210,22 @@ def load_dyml(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("collection", collection, Collection)
-    benchmark = BENCHMARKS[f"dyml-{collection}"]
-    if split == "test" and collection != "product":
-        benchmark.check_options(_TESTS[0], verify)
+    is_trio = split == "test" and collection != "product"
+    benchmark = BENCHMARKS[f"dyml-{collection}"].checked(_TESTS[0] if is_trio else split, verify)
+    if is_trio:
         data_folder, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
-        return _beside_each_other(data_folder, [_pair(benchmark, root, test, verify) for test in _TESTS])
-    benchmark.check_options(split, verify)
+        return _beside_each_other(data_folder, [_pair(benchmark, root, test) for test in _TESTS])
     if split.startswith("test_"):
-        return _pair(benchmark, root, split, verify)
+        return _pair(benchmark, root, split)
     folder = "train" if split == "train" else "mini-bmk_all_in_one"
     data_folder, file = benchmark.files(root, f"{folder}/label.csv")
     table = read_glued(file)
     rows, names = SplitRows(table, line_names(table, file)), f"{folder}/imgs/" + table["fname"]
     columns = [integer_column(table, f"{level}_id", path=file) for level in benchmark.levels]
-    return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path", verify=verify)
+    return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path")
 
 
-def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> ImageDataset:
+def _pair(benchmark: Benchmark, root: AnyPath, split: str) -> ImageDataset:
     """Queries followed by the gallery, with one tree for both."""
     level = split.removeprefix("test_")
     data_folder, *files = benchmark.files(root, f"bmk_{level}/query.csv", f"bmk_{level}/gallery.csv")
@@ -238,9 +233,7 @@ def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> Image
     every, table = lists._replace(earlier_rows=0), lists.table
     fields = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
     labels, names = [table["labels"].to_numpy()], f"bmk_{level}/" + table["path"]
-    return benchmark.listed_dataset(
-        split, every, labels, data_folder, names, level_names=(level,), fields=fields, verify=verify
-    )
+    return benchmark.listed_dataset(split, every, labels, data_folder, names, level_names=(level,), fields=fields)
 
 
 def _dyml_list(file: Path) -> pd.DataFrame:

@@ -25,9 +25,7 @@ from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_
 if TYPE_CHECKING:
     import pandas as pd
 
-ILIAS = BENCHMARKS["ilias"]
 ILIAS_LISTS = ("image_ids/image_query_ids.txt", "image_ids/positive_ids.txt")
-VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
 IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
 BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
 FEWEST = 5  # images of a person of IJB-C
@@ -43,17 +41,15 @@ def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "publishe
         split: "test", or its parts "query" and "gallery"; nothing trains.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    ILIAS.check_options(split, verify)
-    data_folder, *files, taxonomy = ILIAS.files(root, *ILIAS_LISTS, "taxonomy.json")
+    benchmark = BENCHMARKS["ilias"].checked(split, verify)
+    data_folder, *files, taxonomy = benchmark.files(root, *ILIAS_LISTS, "taxonomy.json")
     lists = join_lists(files, _first_cells)
     images = lists.table["image"]
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
     every, fields = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
     labels, names = [objects.tolist()], "ilias_core/" + images
-    return ILIAS.listed_dataset(
-        split, every, labels, data_folder, names, ancestors=ancestors, fields=fields, verify=verify
-    )
+    return benchmark.listed_dataset(split, every, labels, data_folder, names, ancestors=ancestors, fields=fields)
 
 
 def _first_cells(file: Path) -> pd.DataFrame:
@@ -84,8 +80,8 @@ def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "publ
         split: "train" or "test", of other people.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    VGGFACE2.check_options(split, verify)
-    _, file, folder = VGGFACE2.files(
+    benchmark = BENCHMARKS["vggface2"].checked(split, verify)
+    _, file, folder = benchmark.files(
         root,
         *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
     )
@@ -101,8 +97,8 @@ def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "publ
     def labeled_row_name(row: int) -> str:
         return training_list.name if row < count else row_name(row - count)
 
-    labels, files = [[*training_people, *people.tolist()]], VGGFACE2.image_files(folder, names, row_name)
-    return VGGFACE2.dataset(split, labels, files, where=labeled_row_name, earlier_rows=count, verify=verify)
+    labels, files = [[*training_people, *people.tolist()]], benchmark.image_files(folder, names, row_name)
+    return benchmark.dataset(split, labels, files, labeled_row_name, count)
 
 
 def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify: Verify = "published") -> ImageDataset:
@@ -117,8 +113,8 @@ def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify
         margin: by what fraction of its width and height a box grows, 0.3 as VGGFace2's own networks are trained.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    IJBC.check_options(split, verify)
-    data_folder, file = IJBC.files(root, IJBC_LISTS)
+    benchmark = BENCHMARKS["ijb-c"].checked(split, verify)
+    data_folder, file = benchmark.files(root, IJBC_LISTS)
     faces = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
     faces = faces.drop_duplicates(["SUBJECT_ID", "FILENAME"])
     with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
@@ -131,5 +127,5 @@ def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify
     row_name = line_names(faces, file)
     margin_x, margin_y = margin * width / 2, margin * height / 2
     boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)
-    images = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
-    return IJBC.dataset(split, [faces["SUBJECT_ID"].tolist()], images, where=row_name, verify=verify)
+    images = benchmark.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
+    return benchmark.dataset(split, [faces["SUBJECT_ID"].tolist()], images, row_name)

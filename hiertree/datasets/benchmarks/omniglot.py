@@ -19,9 +19,8 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
-from ...io.array_files import reading_arrays
 from ...io.files import AnyPath
-from ...io.reading import reading_file
+from ...io.reading import reading_arrays, reading_file
 from ...options import check_choice, require
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
@@ -75,7 +74,7 @@ def load_omniglot(
         seed: of the draw of what is held out. The draw in an alphabet does not depend on which others are present.
         verify: as in :func:`hiertree.datasets.load`; no sizes are published for all of these draws.
     """
-    OMNIGLOT.check_options(split, verify)
+    benchmark = OMNIGLOT.checked(split, verify)
     check_choice("holdout", holdout, Holdout)
     require(4 <= image_size <= 105, "image_size", image_size, "4 to 105, the size of the published drawings")
     table, images = read_drawings(Path(root), image_size=image_size)
@@ -84,7 +83,7 @@ def load_omniglot(
     names = [f"{leaf}/{drawer:02d}" for leaf, drawer in zip(rows.own["character"], rows.own["drawer"], strict=True)]
     labels = [rows.table[level].tolist() for level in OMNIGLOT.levels]
     source = ArrayImages(images[rows.own.index], names=names)
-    return OMNIGLOT.dataset(split, labels, source, where=str, earlier_rows=rows.earlier_rows, verify=verify)
+    return benchmark.dataset(split, labels, source, str, rows.earlier_rows)
 
 
 def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:

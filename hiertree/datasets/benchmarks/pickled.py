@@ -151,12 +151,10 @@ def load_cifar(
     """
     check_choice("classes", classes, Classes)
     check_choice("setting", setting, Setting)
-    benchmark = BENCHMARKS[f"cifar{classes}"]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[f"cifar{classes}"].checked(split, verify)
     is_joint = setting == "s1" or (setting == "s2" and split == "test")
-    published = [
-        _published(benchmark, root, name, classes, verify) for name in (("train", "test") if is_joint else (split,))
-    ]
+    split_names = ("train", "test") if is_joint else (split,)
+    published = [_published(benchmark, root, name, classes) for name in split_names]
     images = Batch(*map(np.concatenate, zip(*published, strict=True)))
     earlier_labels, fields = images.labels[:0], {}
     if setting == "s1":
@@ -179,9 +177,7 @@ def load_cifar(
         return f"training row {row}" if row < count else f"image {names[row - count]}"
 
     source = ArrayImages(images.pixels, names=names)
-    return benchmark.dataset(
-        split, labels, source, where=row_name, earlier_rows=count, fields=fields, verify="structure"
-    )
+    return benchmark.dataset(split, labels, source, row_name, count, fields=fields, compare_sizes=False)
 
 
 class Batch(NamedTuple):
@@ -209,12 +205,12 @@ def _named_labels(file: Path, ids: NDArray[np.int64], classes: Classes) -> NDArr
         return np.stack([np.array(texts[key])[column] for key, column in zip(keys, ids.T, strict=True)], axis=1)
 
 
-def _published(benchmark: Benchmark, root: AnyPath, split: str, classes: Classes, verify: str) -> Batch:
+def _published(benchmark: Benchmark, root: AnyPath, split: str, classes: Classes) -> Batch:
     """The published training or test images."""
     _, meta_file, *files = benchmark.files(root, _NAMES[classes][0], *_BATCHES[classes, split])
     pixels, names, ids = map(np.concatenate, zip(*(_batch(file, classes) for file in files), strict=True))
     labels = _named_labels(meta_file, ids, classes)
-    benchmark.verify(split, len(names), len(np.unique(labels[:, -1])), verify)
+    benchmark.verify(split, len(names), len(np.unique(labels[:, -1])))
     return Batch(pixels, names, labels)
 
 
@@ -281,8 +277,7 @@ def load_revisited(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("city", city, City)
-    benchmark = BENCHMARKS[city]
-    benchmark.check_options(split, verify)
+    benchmark = BENCHMARKS[city].checked(split, verify)
     data_folder, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
 
@@ -296,21 +291,17 @@ def load_revisited(
             files = [f"jpg/{name}.jpg" for name in own_names]
             sources.append(benchmark.image_files(data_folder, files, row_name, own_boxes))
             names += own_names
-    benchmark.verify(split, len(names), 0, verify)
+    benchmark.verify(split, len(names), 0)
     earlier_names = queries if split == "gallery" else []
     tags = [name.rpartition("_")[0] or name for name in (*earlier_names, *names)]
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    dataset = benchmark.dataset(
-        split,
-        [tags],
+    fields, images = (
+        query_and_gallery(len(queries), len(tags)) if split == "test" else {},
         reduce(JoinedImages, sources),
-        where=row_name,
-        earlier_rows=len(earlier_names),
-        fields=query_and_gallery(len(queries), len(tags)) if split == "test" else {},
-        verify="structure",
     )
+    dataset = benchmark.dataset(split, [tags], images, row_name, len(earlier_names), fields=fields, compare_sizes=False)
     return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 
@@ -343,7 +334,6 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
     return queries, gallery, boxes, truth
 
 
-SFM120K = BENCHMARKS["sfm120k"]
 SFM120K_KEYS = {"train": "train", "test": "val"}  # our name of a split → the file's
 
 
@@ -359,9 +349,9 @@ def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "publi
             images of ``retrieval-SfM-120k-imagenames-clusterids.mat``, with which ROADMAP's public code trains.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    SFM120K.check_options(split, verify)
+    benchmark = BENCHMARKS["sfm120k"].checked(split, verify)
     name = "retrieval-SfM-120k"
-    data_folder, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
+    data_folder, file = benchmark.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
     if split == "all":
         columns = dict(zip(("cids", "cluster"), read_matlab(file, "cids", "cluster"), strict=True))
     with reading_file(file, expected="cids and cluster, of train and val in the pickle"):
@@ -375,5 +365,5 @@ def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "publi
         return f"{file.name}, image {images[row]}"
 
     paths = [f"ims/{image[-2:]}/{image[-4:-2]}/{image[-6:-4]}/{image}" for image in images]
-    files = SFM120K.image_files(data_folder, paths, row_name)
-    return SFM120K.dataset(split, [clusters], files, where=row_name, verify=verify)
+    files = benchmark.image_files(data_folder, paths, row_name)
+    return benchmark.dataset(split, [clusters], files, row_name)

@@ -4,13 +4,16 @@ export function shown() {
   const given = new URLSearchParams(location.hash.slice(1));
   const number = (name) => (/^\d+$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null);
   const node = (given.get("node") ?? "").split(",").filter((part) => /^\d+$/.test(part)).map(Number);
-  return { query: number("query"), model: number("model") ?? 0, node, within: given.get("within") === "1" };
+  const words = (name) => given.get(name) || null;
+  const [name, text] = [words("name"), words("text")];
+  return { query: number("query"), model: number("model") ?? 0, node, within: given.get("within") === "1", name, text };
 }
 
 export function address(changes = {}) {
-  const { query, model, node, within } = { ...shown(), ...changes };
+  const asked = ["query", "name", "text"].some((key) => key in changes) ? { query: null, name: null, text: null } : {};
+  const { query, model, node, within, name, text } = { ...shown(), ...asked, ...changes };
   const parts = new URLSearchParams();
-  if (query !== null) parts.set("query", query);
+  for (const [key, value] of Object.entries({ query, name, text })) if (value !== null) parts.set(key, value);
   if (model) parts.set("model", model);
   if (node.length) parts.set("node", node.join(","));
   if (within && node.length) parts.set("within", "1");

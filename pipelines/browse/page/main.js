@@ -5,7 +5,7 @@ import { address, go, shown } from "./address.js";
 import { card, meaning, picture, shade } from "./images.js";
 import { drawNodes } from "./nodes.js";
 import { listen } from "./keys.js";
-import { ask } from "./requests.js";
+import { ask, askWith } from "./requests.js";
 
 let all; // models, levels and how many images
 
@@ -16,19 +16,26 @@ async function draw() {
   await drawNodes(all.levels, now.node);
   $("within").checked = now.within;
   $("within-label").hidden = !now.node.length;
-  if (now.query === null) await drawImages(now);
-  else await drawNeighbors(now);
+  $("name").value = now.name ?? "";
+  $("text").value = now.text ?? "";
+  $("ask").hidden = !all.reads[$("model").value];
+  $("own").hidden = !all.asks[$("model").value];
+  const within = now.within ? now.node : [];
+  if (now.query !== null) drawNeighbors(await ask("neighbors", { query: now.query, model: now.model, within }));
+  else if (now.text !== null) drawNeighbors(await ask("text", { text: now.text, model: now.model, within }));
+  else await drawImages(now);
   document.documentElement.dataset.drawn = location.hash || "#";
 }
 
 async function drawImages(now) {
-  const found = await ask("images", { node: now.node });
+  const found = now.name === null ? await ask("images", { node: now.node }) : await ask("find", { name: now.name });
   if (!found) return;
   $("query").hidden = $("legend").hidden = true;
   document.title = "Browse embeddings";
-  $("heading").textContent = `${count(found.of, "image")} to search with`;
+  $("heading").textContent = now.name === null ? `${count(found.of, "image")} to search with`
+    : `${count(found.of, "name")} with “${now.name}”`;
   $("images").replaceChildren(...found.images.map((image) => card(image, all.levels)));
-  $("more").hidden = found.images.length >= found.of;
+  $("more").hidden = now.name !== null || found.images.length >= found.of;
 }
 
 async function more() {
@@ -40,16 +47,15 @@ async function more() {
   $("more").hidden = start + found.images.length >= found.of;
 }
 
-async function drawNeighbors(now) {
-  const { query, model, node, within } = now;
-  const found = await ask("neighbors", { query, model, within: within ? node : [] });
+function drawNeighbors(found) {
   if (!found) return;
+  const levels = "row" in found.query ? all.levels : [];
   drawQuery(found.query);
-  drawLegend(found);
+  drawLegend(found, levels);
   document.title = `${found.query.labels.at(-1) ?? found.query.name} · Browse embeddings`;
   const there = found.at_level.reduce((sum, number) => sum + number, 0).toLocaleString("en");
   $("heading").textContent = `Nearest ${found.neighbors.length} of ${there} by ${all.models[$("model").value]}`;
-  $("images").replaceChildren(...found.neighbors.map((image, place) => card(image, all.levels, place + 1)));
+  $("images").replaceChildren(...found.neighbors.map((image, place) => card(image, levels, place + 1)));
   $("more").hidden = true;
   scrollTo(0, 0);
   say(`${count(found.neighbors.length, "neighbor")} of ${found.query.labels.at(-1) ?? found.query.name}`);
@@ -58,16 +64,16 @@ async function drawNeighbors(now) {
 function drawQuery(image) {
   const labels = image.labels.map((label, level) => h("div", {}, h("dt", {}, all.levels[level]), h("dd", {}, label)));
   $("query").replaceChildren(
-    picture(image, "/large"),
-    h("div", {}, h("h2", {}, "Query"), h("dl", {}, ...labels), h("p", { class: "quiet" }, image.name),
+    "row" in image ? picture(image, "/large") : h("p", { class: "asked" }, image.name),
+    h("div", {}, h("h2", {}, "Query"), h("dl", {}, ...labels), "row" in image && h("p", { class: "quiet" }, image.name),
       h("a", { href: address({ query: null }) }, "All images")),
   );
   $("query").hidden = false;
 }
 
 /** What the colors mean, and how many of those that share a level are shown. */
-function drawLegend({ neighbors, at_level }) {
-  const deepest = all.levels.length;
+function drawLegend({ neighbors, at_level }, levels) {
+  const deepest = levels.length;
   const items = at_level.map((there, level) => {
     const here = neighbors.filter((image) => image.level === level).length;
     const item = h("li", {}, meaning(all.levels, level), h("span", { class: "quiet" }, ` ${here} of ${there.toLocaleString("en")}`));
@@ -98,6 +104,16 @@ function listenToTools() {
     if (row !== null) go({ query: row });
   };
   const nextModel = () => go({ model: (shown().model + 1) % all.models.length });
+  const submit = (form, key) => $(form).addEventListener("submit", (event) => {
+    event.preventDefault();
+    go({ [key]: $(key).value.trim() || null });
+  });
+  submit("search", "name");
+  submit("ask", "text");
+  $("photograph").addEventListener("change", async () => {
+    const [file] = $("photograph").files;
+    if (file) drawNeighbors(await askWith("photograph", { model: $("model").value }, file));
+  });
   $("random").addEventListener("click", random);
   $("more").addEventListener("click", more);
   $("model").addEventListener("change", () => go({ model: Number($("model").value) }));

@@ -14,26 +14,25 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import field_validator
 
-from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.errors import ShapeError, TableError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.tables import read_table
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
-from ..encode.encoders import EncoderSettings
+from ..encode.encoders import text_encoder
 from ..encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
-from ..settings import Count, Seed, option
+from ..settings import ClusterSettings, split_reference
 from ..steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord, hypernyms_of
 from ..texts import normalize_label
-from .clustering import RESTARTS, silhouettes, unit_centers
+from .clustering import silhouettes, unit_centers
 from .embedding import Embedding, embed
 from .proposal_files import (
     CLUSTERS,
@@ -49,33 +48,6 @@ from .proposing import Cluster, Proposal, propose_assigned, propose_for
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
 _LABELS_SHOWN = 4
-
-
-class ClusterSettings(EncoderSettings):
-    """How labels are embedded and clustered."""
-
-    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
-    seed: Seed = option(0, "Seed of k-means.")
-    restarts: Count = option(RESTARTS, "Runs of k-means that are combined.")
-    levels: int = option(0, "Levels of groups above the clusters.", ge=0)
-    assignments: Path | None = option(
-        None,
-        "Table of label and cluster, and perhaps name, kind and group, of clusters made elsewhere; names, kinds and "
-        "doubts are added where it has none.",
-    )
-    hypernyms: Path | None = option(
-        None,
-        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
-        "scrape', beside those that come with hiertree; default: those scraped with the labels, if any.",
-    )
-    references: tuple[Path, ...] = option((), "TABLE:COLUMN, classes of labels to compare with.", name="reference")
-
-    @field_validator("references")
-    @classmethod
-    def _name_a_column(cls, references: tuple[Path, ...]) -> tuple[Path, ...]:
-        for reference in references:
-            split_reference(reference)
-        return references
 
 
 DEFAULTS = ClusterSettings()
@@ -99,7 +71,7 @@ def cluster_step(
         settings: how labels are embedded and clustered.
         encoder: your own; default: that of the settings.
     """
-    return ClusterStep(cleaned, settings, encoder or settings.build()).run(out)
+    return ClusterStep(cleaned, settings, encoder or text_encoder(settings)).run(out)
 
 
 @dataclass(frozen=True)
@@ -131,12 +103,12 @@ class ClusterStep(LabelStep[Clustered]):
     @cached_property
     def reader(self) -> TextEncoder | None:
         """What reads labels of which nothing is known."""
-        return self.settings.build_reader()
+        return self.settings.reader and text_encoder(self.settings, self.settings.reader)
 
     @cached_property
     def second(self) -> TextEncoder | None:
         """What else says which labels belong together."""
-        return self.settings.build_second()
+        return self.settings.second and text_encoder(self.settings, self.settings.second)
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
@@ -204,14 +176,6 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         "purity": contingency_matrix(class_codes, group_codes).max(axis=0).sum() / len(group_codes),
     }
     return {name: round(float(value), 4) for name, value in values.items()}
-
-
-def split_reference(spec: str | Path) -> tuple[Path, str]:
-    """The table and the column that ``TABLE:column`` names."""
-    path, _, column = str(spec).rpartition(":")
-    if not path or not column:
-        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
-    return Path(path), column
 
 
 def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:

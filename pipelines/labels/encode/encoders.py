@@ -1,4 +1,4 @@
-"""Settings of the encoders, the encoders themselves, and a cache of their vectors on disk, one file per model."""
+"""The encoders that settings ask for, and a cache of their vectors on disk, one file per model."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import field_validator, model_validator
 
-from hiertree.errors import OptionError
-from hiertree.io.array_files import reading_arrays
+from hiertree.errors import OptionError, require_package
 from hiertree.io.files import AnyPath, replacing
+from hiertree.io.reading import reading_arrays
 
-from ..settings import GROWS, Count, FileOrName, Settings, option
+from ..settings import ClipSettings, EncoderSettings
 from .place_nouns import PlaceNounEncoder
-from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, VectorTable, check_prompts
+from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, VectorTable
 
 
 class CachedEncoder:
@@ -57,88 +55,28 @@ def _read(file: Path) -> dict[str, NDArray[np.float32]]:
         return dict(zip(archive["texts"].tolist(), archive["vectors"], strict=True))
 
 
-class ClipSettings(Settings):
-    """A CLIP model, and how texts and images go through it."""
-
-    clip_model: str = option(ClipEncoder.model, "An open_clip model.")
-    clip_weights: FileOrName = option(ClipEncoder.weights, "Its weights: a name of open_clip, or a local file.")
-    prompts: tuple[str, ...] = option(
-        (), "Template with {label}; several are averaged. Only for networks.", name="prompt"
-    )
-    batch_size: Count = option(ClipEncoder.batch_size, "Texts or images per batch.")
-    device: str = option(ClipEncoder.device, "Where the encoder runs: cpu, cuda or cuda:N.")
-
-    @field_validator("prompts")
-    @classmethod
-    def _hold_the_label(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
-        if prompts:
-            check_prompts(prompts, example=ClipEncoder.prompts[0])
-        return prompts
-
-    def clip(self) -> ClipEncoder:
-        """The encoder; without prompts it has its own."""
-        prompts = self.prompts or ClipEncoder.prompts
-        return ClipEncoder(self.clip_model, self.clip_weights, prompts, self.batch_size, self.device)
+def clip_encoder(settings: ClipSettings) -> ClipEncoder:
+    """CLIP, with its own prompts where none are given."""
+    require_package("open_clip", "torch", extra="clip")
+    prompts = settings.prompts or ClipEncoder.prompts
+    return ClipEncoder(settings.clip_model, settings.clip_weights, prompts, settings.batch_size, settings.device)
 
 
-class EncoderSettings(ClipSettings):
-    """How the texts of labels become vectors.
+def text_encoder(settings: EncoderSettings, name: str | None = None) -> TextEncoder:
+    """The encoder, or with a name the reader or the second one; a package that it lacks is named at once.
 
-    >>> EncoderSettings().build().name
+    >>> text_encoder(EncoderSettings()).name
     'place-nouns'
     """
-
-    encoder: Literal["place-nouns", "clip", "sentence-transformers", "vectors"] = option(
-        "place-nouns", "Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
-    )
-    reader: Literal["clip", "sentence-transformers", "vectors"] | None = option(
-        None,
-        "Encoder by which place-nouns reads what it does not know, labels in other languages for instance, as the "
-        "nearest noun of the list.",
-    )
-    second: Literal["clip", "sentence-transformers", "vectors"] | None = option(
-        None,
-        "Another encoder, which says what certainly belongs to its cluster where no class above a label is known.",
-    )
-    sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model, or its folder.")
-    vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
-    cache: Annotated[Path | None, GROWS] = option(
-        None, "Folder that keeps the vectors of clip and sentence-transformers."
-    )
-
-    @model_validator(mode="after")
-    def _fit_the_encoder(self) -> EncoderSettings:
-        if self.reader and self.encoder != "place-nouns":
-            raise OptionError(
-                f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
-            )
-        names = [name for name in (self.encoder, self.reader, self.second) if name]
-        if self.prompts and not {"clip", "sentence-transformers"}.intersection(names):
-            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {names[-1]}")
-        if ("vectors" in names) != (self.vectors is not None):
-            given = f"encoder={', '.join(names)}, vectors={self.vectors}"
-            raise OptionError(given, expected="a table if one of the encoders is vectors")
-        return self
-
-    def build(self) -> TextEncoder:
-        """The encoder."""
-        return self._built(self.encoder)
-
-    def build_reader(self) -> TextEncoder | None:
-        """The encoder that reads what the list of place nouns does not know, if there is one."""
-        return None if self.reader is None else self._built(self.reader)
-
-    def build_second(self) -> TextEncoder | None:
-        """The encoder that says what belongs together where no class above a label is known, if there is one."""
-        return None if self.second is None else self._built(self.second)
-
-    def _built(self, name: str) -> TextEncoder:
-        if name == "place-nouns":
-            return PlaceNounEncoder()
-        if name == "vectors" and self.vectors is not None:
-            return VectorTable(self.vectors)
-        encoder: TextEncoder = self.clip()
-        if name == "sentence-transformers":
-            prompts = self.prompts or SentenceEncoder.prompts
-            encoder = SentenceEncoder(self.sentence_model, prompts, self.batch_size, self.device)
-        return encoder if self.cache is None else CachedEncoder(encoder, self.cache)
+    name = name or settings.encoder
+    if name == "place-nouns":
+        return PlaceNounEncoder()
+    if name == "vectors" and settings.vectors is not None:
+        return VectorTable(settings.vectors)
+    if name == "clip":
+        encoder: TextEncoder = clip_encoder(settings)
+    else:
+        require_package("sentence_transformers", extra="sentences")
+        prompts = settings.prompts or SentenceEncoder.prompts
+        encoder = SentenceEncoder(settings.sentence_model, prompts, settings.batch_size, settings.device)
+    return encoder if settings.cache is None else CachedEncoder(encoder, settings.cache)

@@ -17,10 +17,10 @@ from hiertree.io.provenance import sha256
 from hiertree.io.reading import read_json, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts, check_columns
 
-from ...clip_model import clip_identity, load_clip
+from ...networks.clip import clip_identity, load_clip, load_tokenizer
+from ..settings import PROMPT
 
 _DENSE = 512  # rows and columns up to which a matrix is small
-PROMPT = "A picture of a {label}"
 
 
 class TextEncoder(Protocol):
@@ -113,9 +113,10 @@ class ClipEncoder:
     """CLIP's text tower; the vectors of several prompts are averaged.
 
     Args:
-        model: an open_clip model name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it.
+        model: an open_clip model name, ``hf-hub:OWNER/NAME`` of the Hugging Face hub, or ``local-dir:FOLDER`` with
+            ``open_clip_config.json`` and weights in it.
         weights: one of open_clip's names for pretrained weights, or a file (``.safetensors``, or a state dict that
-            ``torch.load(weights_only=True)`` reads); ignored with ``local-dir:``.
+            ``torch.load(weights_only=True)`` reads); ignored with ``hf-hub:`` and ``local-dir:``.
         prompts: templates that hold ``{label}``.
         batch_size: texts at a time.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
@@ -148,11 +149,10 @@ class ClipEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
         require_package("open_clip", "torch", extra="clip")
-        import open_clip
         import torch
 
         model = load_clip(self.model, self.weights, self.device)
-        tokenize = open_clip.get_tokenizer(self.model)
+        tokenize = load_tokenizer(self.model)
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
             batches = tokenize(sentences).split(self.batch_size)

@@ -15,18 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import ImageError
-from hiertree.io.files import AnyPath
+from hiertree.io.files import AnyPath, write_text
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..landmark_images import ImageFolder
 from ..settings import ImagesSettings
 from ..steps import LabelStep, StepRecord
-from .step import TREE, export_folder, hierarchical_table
+from .step import CARD, TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"
 IMAGES = "images.csv"
 _SPLITS = ("train", "test")
+_CARD = f"""\
+---
+configs:
+- config_name: images
+  data_files: {IMAGES}
+---
+
+# Images of landmarks
+
+`{IMAGES}` has a row for each image: its file, its label at every level and its split. `datasets.load_dataset` reads it
+from this folder. To load the images too, copy it into their folder as `metadata.csv`, with the column `image` called
+`file_name`.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class ImageList:
 
 
 def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:
-    """Write ``images.csv`` and its manifest.
+    """Write ``images.csv``, a card by which ``datasets`` reads it, and its manifest.
 
     Of every supercategory, a share of the landmarks, drawn by seed, is the test split; what rounding takes from one
     supercategory it gives to the next.
@@ -76,10 +89,12 @@ class ImagesStep(LabelStep[ImageList]):
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         folder = ImageFolder(root, settings.image_table, follow_links=True)
         files_of = {landmark: [*map(folder.name, folder.find_all(str(landmark)))] for landmark in tree.leaves}
-        folder.note_unmatched(map(str, tree.leaves))
+        unmatched = folder.note_unmatched(map(str, tree.leaves))
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
         if not listed_landmarks:
-            problem = f"{root}: no landmark of {source} has {settings.min_images} images"
+            problem = (
+                f"{root}: no landmark of {source} has {settings.min_images} images{unmatched and f' ({unmatched})'}"
+            )
             expected = "<landmark id>/*.jpg, or <image id>.jpg and the table of image ids"
             remedy = "name the table of image ids, or pass a smaller minimum"
             raise ImageError(problem, expected=expected, remedy=remedy)
@@ -94,6 +109,7 @@ class ImagesStep(LabelStep[ImageList]):
 
     def _write(self, result: ImageList, folder: Path) -> None:
         write_table(folder / IMAGES, ("image", *result.levels, "split"), result.rows)
+        write_text(folder / CARD, _CARD)
 
 
 def describe_images(image_list: ImageList) -> str:

@@ -150,7 +150,7 @@ def provenance_rows(exported: Exported) -> Iterator[dict[str, Any]]:
             "above": list(cluster.above),
             "proposed_label": first.name,
             "proposed_kind": first.kind,
-            "review": _action(cluster, first) if "review" in exported.report else None,
+            "review": _action(cluster, first, cluster_of.keys()) if "review" in exported.report else None,
         }
 
     for landmark in exported.kept:
@@ -200,8 +200,9 @@ def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
     return {"landmark_id": landmark.landmark_id, "category": landmark.category, **origin}
 
 
-def _action(final: Cluster, proposed: Cluster) -> str:
-    same_labels = {member.label for member in final.labels} == {member.label for member in proposed.labels}
+def _action(final: Cluster, proposed: Cluster, labels: Set[str]) -> str:
+    """What people did; labels that are left out do not count."""
+    same_labels = {member.label for member in final.labels} == {row.label for row in proposed.labels} & labels
     name_change = "cluster renamed" if same_labels else "label moved"
     actions = [name_change] if final.name != proposed.name else []
     actions += ["kind changed"] if final.kind != proposed.kind else []

@@ -162,7 +162,7 @@ def example_pictures(root: TreeNode, settings: ImageFolderSettings) -> dict[str,
     Raises:
         OptionError: no such folder.
     """
-    folder = image_folder(settings)
+    folder = image_folder(settings, follow_links=True)
     if folder is None:
         return {}
     nodes = (node for node in root.below() if node.children and not node.children[0].children)

@@ -28,8 +28,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 from pydantic import Field, ValidationError
 
 from hiertree.errors import ReviewError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_file
+from hiertree.io.files import AnyPath, locked_file
 from hiertree.io.reading import Complaint, reading_file
 
 from ...settings import first_complaint

@@ -95,7 +95,7 @@ def _entry(entry: Tag) -> Iterator[tuple[str, str]]:
 
     ``<li>`` is not always closed, so that the next entry may stand within this one.
     """
-    from bs4 import NavigableString, Tag
+    from bs4.element import NavigableString, Tag
 
     for nested_entry in entry.find_all("li"):
         nested_entry.extract()

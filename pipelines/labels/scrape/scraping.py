@@ -13,8 +13,7 @@ from typing import IO, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
-from hiertree.io.files import AnyPath
-from hiertree.io.locks import locked_file
+from hiertree.io.files import AnyPath, locked_file
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs
 
@@ -150,12 +149,13 @@ def scrape(
         ScrapeError: the store is another's, or the servers refuse or stay silent.
     """
     check_outputs([table], inputs=[path for path in (landmarks, store) if path is not None], force=True)
-    subjects = Subjects() if landmarks is None else read_subjects(landmarks, columns=columns)
+    rows, classes = ([], []) if landmarks is None else read_subjects(landmarks, columns=columns)
     days = settings.refresh_older_than
     cutoff = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
     transport = Transport(settings)  # before the store is made: there may be no contact
     with Store(store, create=landmarks is not None) as database, locked_file(store):
-        subjects.add_to(database)
+        database.add_landmarks(rows)
+        database.add_classes(classes)
         if failed_too:
             database.forget_failures()
         client = Client(transport, settings=settings, clock=clock, log=log, store=database)
@@ -163,30 +163,22 @@ def scrape(
             ask_missing(database, client, cutoff=cutoff)
         finally:
             client.note("end", requests=client.requests)
-        return _finished(database, table)
+        if table is not None:
+            write_instances(database, table)
+        return tally(database)
 
 
-class Subjects(NamedTuple):
-    """What is asked about."""
-
-    landmarks: Sequence[LandmarkRow] = ()
-    classes: Sequence[str] = ()  # those of labels that came from elsewhere
-
-    def add_to(self, store: Store) -> None:
-        """Note it in a store."""
-        store.add_landmarks(self.landmarks)
-        store.add_classes(self.classes)
-
-
-def read_subjects(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> Subjects:
+def read_subjects(
+    path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS
+) -> tuple[Sequence[LandmarkRow], Sequence[str]]:
     """The landmarks of a table, a malformed category with the reason; or the classes of a cleaned folder's labels."""
     if not Path(path).is_dir():
-        return Subjects([_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)])
+        return [_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)], []
     ids = {item for items in label_items(read_kept(path)).values() for item in items if is_item_id(item)}
     if not ids:
         remedy = "scrape the table of landmarks instead"
         raise ScrapeError(f"{path}: no label has a Wikidata id", expected="ids such as Q23397", remedy=remedy)
-    return Subjects(classes=sorted(ids))
+    return [], sorted(ids)
 
 
 def _landmark(landmark_id: str, category: str) -> LandmarkRow:
@@ -194,9 +186,3 @@ def _landmark(landmark_id: str, category: str) -> LandmarkRow:
         return LandmarkRow(landmark_id, category, landmark_key(category), None)
     except CategoryError as error:
         return LandmarkRow(landmark_id, category, None, error.given)
-
-
-def _finished(store: Store, table: AnyPath | None) -> Tally:
-    if table is not None:
-        write_instances(store, table)
-    return tally(store)

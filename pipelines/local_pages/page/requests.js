@@ -24,8 +24,13 @@ export async function request(path, options = {}) {
 }
 
 /** What the server answers to a question, or null where there is no answer; the reason is then shown. */
-export async function ask(what, given) {
-  const answer = await request(`/api/${what}?${new URLSearchParams(given)}`);
+export const ask = (what, given) => asked(what, given, {});
+
+/** The same with a body, a file for instance. */
+export const askWith = (what, given, body) => asked(what, given, { method: "POST", body });
+
+async function asked(what, given, options) {
+  const answer = await request(`/api/${what}?${new URLSearchParams(given)}`, options);
   if (!answer) return null;
   return answer.ok ? answer.json() : trouble(await reason(answer));
 }

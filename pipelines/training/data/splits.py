@@ -207,7 +207,7 @@ def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
         )
     images = ItemImages(dataset)
     images[0]  # an image that is none is refused now, not in the first step of training
-    labeling = label_paths(list(labels.T), level_names=None, where=lambda row: f"item {row}")
+    labeling = label_paths(list(labels.T), None, lambda row: f"item {row}")
     return ImageDataset(name=name, split=split, images=images, **labeling._asdict())
 
 
@@ -237,9 +237,9 @@ def _targets(items: Any) -> NDArray[Any]:
         if all(table[row].tolist() == _labels(items[row]) for row in rows):
             return table
     rows = track(range(len(items)), description="reading the labels of the data set")
-    table = [_labels(items[row]) for row in rows]
-    array = np.array(table)  # refuses rows of several lengths
-    return array if array.dtype.kind in "biuf" else np.array(table, dtype=object)  # texts beside numbers
+    label_rows = [_labels(items[row]) for row in rows]
+    array = np.array(label_rows)  # refuses rows of several lengths
+    return array if array.dtype.kind in "biuf" else np.array(label_rows, dtype=object)  # texts beside numbers
 
 
 def _transforms_targets(items: Any) -> bool:

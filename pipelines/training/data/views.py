@@ -30,10 +30,10 @@ from torchvision.transforms.v2 import InterpolationMode, functional
 from hiertree.datasets.readers.images import eight_bit, reading, stamp_of
 from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
 from hiertree.io import files
-from hiertree.io.array_files import read_array
-from hiertree.io.locks import locked_folder
-from hiertree.io.parts import digest
+from hiertree.io.files import locked_folder
 from hiertree.io.progress import show_progress
+from hiertree.io.provenance import digest
+from hiertree.io.reading import read_array
 
 from ..distributed.processes import seed_torch
 from ..recipe.components import Component
@@ -162,13 +162,13 @@ class ImageViews(Dataset[ImageBatch]):
         settings, size = self.settings, self.settings.cache_size or self.settings.size
         decode = partial(self._square, size=size)
         if settings.cache_folder is None:
-            _require_memory(len(self.images), settings.channels * size * size)
+            _require_room(settings, len(self.images), size)
             return torch.stack([decode(row) for row in range(len(self.images))])
         upright = ["upright"] * settings.exif_orientation
         view: list[Any] = [size, settings.channels, settings.size, settings.resize, *upright]
         view += [settings.interpolation, settings.border, "by Pillow"]
-        shape = (settings.channels, size, size)
-        return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
+        check = partial(_require_room, settings, size=size)
+        return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, check_room=check)
 
     def _square(self, index: int, size: int) -> Tensor:
         """The evaluation view of an image, decoded at the size of the cache."""
@@ -222,17 +222,21 @@ class ImageViews(Dataset[ImageBatch]):
         return image
 
 
-def _require_memory(count: int, bytes_each: int) -> None:
-    """Refuse a cache larger than the machine's free memory, before the system kills the process."""
-    if not hasattr(os, "sysconf"):  # Windows
+def _require_room(settings: ImageSettings, count: int, size: int) -> None:
+    """Refuse a cache larger than the machine's memory, or the room on its disk, before hours of decoding."""
+    folder = settings.cache_folder
+    if folder is not None:
+        free, room = shutil.disk_usage(folder).free, f"on the disk of {folder}"
+        remedy = "lower images.cache_size, or choose an images.cache_folder on a larger disk"
+    elif hasattr(os, "sysconf"):  # not on Windows
+        free, room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "of this machine's memory"
+        remedy = "set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size"
+    else:
         return
-    required_bytes, machine_bytes = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if required_bytes > machine_bytes:
-        raise MissingResourceError(
-            f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images",
-            expected=f"less than this machine's memory, {machine_bytes / 2**30:.1f} GiB",
-            remedy="set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size",
-        )
+    required = count * settings.channels * size * size
+    if required > free:
+        problem = f"{required / 2**30:.1f} GiB for the pixels of {count} images"
+        raise MissingResourceError(problem, expected=f"less than the {free / 2**30:.1f} GiB {room}", remedy=remedy)
 
 
 def plain_view(image: Image, settings: ImageSettings, *, size: int | None = None) -> Tensor:
@@ -273,7 +277,7 @@ class PixelCache:
     """
 
     def __init__(
-        self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, shape: tuple[int, int, int]
+        self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, check_room: Callable[[int], None]
     ) -> None:
         starts = range(0, len(images), _ROWS_PER_FILE)
         row_blocks = [range(start, min(start + _ROWS_PER_FILE, len(images))) for start in starts]
@@ -282,7 +286,7 @@ class PixelCache:
             pairs = zip(self._files, row_blocks, strict=True)
             missing = {file: rows for file, rows in pairs if not Path(file).is_file()}
             if missing:
-                _require_room(folder, sum(map(len, missing.values())), bytes_each=int(np.prod(shape)))
+                check_room(sum(map(len, missing.values())))
                 _decode(missing, decode)
 
     def __getitem__(self, indices: Sequence[int]) -> Tensor:
@@ -310,14 +314,3 @@ def _decode(missing: dict[str, range], decode: Decode) -> None:
 def _mapped(file: str) -> NDArray[np.uint8]:
     remedy = "remove it to have its images decoded again"
     return read_array(file, expected="decoded images", remedy=remedy, kind=CheckpointError, mapped=True)
-
-
-def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:
-    """Check for disk space before hours of decoding."""
-    required_bytes, free_bytes = count * bytes_each, shutil.disk_usage(folder).free
-    if required_bytes > free_bytes:
-        raise MissingResourceError(
-            f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
-            expected=f"that much disk space; {free_bytes / 2**30:.1f} GiB are free",
-            remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
-        )

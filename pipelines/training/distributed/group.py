@@ -1,4 +1,4 @@
-"""The processes of a command: started here or by a launcher, stopped by SIGTERM, ended together with one message."""
+"""The processes of a command: started here or by a launcher, stopped by a signal, ended together with one message."""
 
 from __future__ import annotations
 
@@ -11,71 +11,88 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from hiertree.errors import DeviceError, HiertreeError, TrainingError
-from hiertree.metrics.engine.processes import ProcessGroup, current_group
+from hiertree.metrics.engine.blocks import ProcessGroup, current_group
 
 from .devices import detect_launch
 from .processes import ALONE, Processes
 
-if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
-STOPPED = 128 + signal.SIGTERM  # the status of what has obeyed it
-STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
+STOP_SIGNALS = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # the last: a closed terminal
+STOPPED = 128 + signal.SIGTERM  # the status of what has obeyed either
+STOPPED_EARLY = "stopped by {} before the first step; run the same command to start again"
 _TIMEOUT = timedelta(days=7)
 _SECONDS_TO_END = 10.0  # for the other processes once one has failed
 _FAILED = 2
 
 
 class _StoppedEarly(SystemExit):
-    """SIGTERM before the first step."""
+    """A signal to stop before the first step."""
 
 
 class StopRequest:
-    """Whether this process, or another of the run, has received SIGTERM."""
+    """Whether this process, or another of the run, has been told to stop, by SIGTERM or SIGHUP."""
 
     def __init__(self, processes: Processes = ALONE) -> None:
-        self._processes, self._received = processes, False
+        self._processes, self._received = processes, 0  # the number of the signal
 
     @contextmanager
     def listening(self, *, before_steps: bool = False) -> Iterator[None]:
-        """A block in which SIGTERM is noted, or ends the process if there is nothing to save yet; no effect in threads.
+        """A block in which a signal is noted, or ends the process if there is nothing to save yet.
 
         Where a library swallows that end, the request remains.
         """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def note(_number: int, _frame: FrameType | None) -> None:
-            self._received = True
+        def note(received: int, _frame: FrameType | None) -> None:
+            self._received = received
             if before_steps:
                 raise _StoppedEarly(STOPPED)
 
-        previous_handler = signal.signal(signal.SIGTERM, note)
         try:
-            yield
+            with _handling(note):
+                yield
         except _StoppedEarly:
-            print(STOPPED_EARLY, file=sys.stderr)
+            print(STOPPED_EARLY.format(self._name), file=sys.stderr)
             raise
-        finally:
-            signal.signal(signal.SIGTERM, previous_handler)
 
     def requested(self) -> bool:
-        """Whether any process has received SIGTERM; all call this together and get the same answer."""
-        return self._processes.any(self._received)
+        """Whether any process has been told to stop; all call this together and get the same answer."""
+        return self._processes.any(self._received > 0)
 
     def obey(self, progress: str) -> NoReturn:
         """Exit with status 143; ``progress``, "step 3" for instance, must have been saved."""
         if self._processes.is_first:
-            print(f"stopped by SIGTERM after {progress}; run the same command to go on from there", file=sys.stderr)
+            print(
+                f"stopped by {self._name} after {progress}; run the same command to go on from there", file=sys.stderr
+            )
         raise SystemExit(STOPPED)
+
+    @property
+    def _name(self) -> str:
+        return signal.Signals(self._received or signal.SIGTERM).name
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """A block in which the signals to stop have this handler; ``nohup``'s choice to ignore one stands.
+
+    Only the main thread can handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [code for code in STOP_SIGNALS if signal.getsignal(code) is not signal.SIG_IGN]
+    previous_handlers = {code: signal.signal(code, handler) for code in handled}
+    try:
+        yield
+    finally:
+        for code, previous in previous_handlers.items():
+            signal.signal(code, previous)
 
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
@@ -91,8 +108,13 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     errors = multiprocessing.get_context("spawn").SimpleQueue()
     start: Callable[..., Any] = start_processes
     context = start(_call, (variables, errors, function, arguments), nprocs=count, join=False)
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        for process in context.processes:
+            process.terminate()
+
     try:
-        with _forwarding_sigterm(context.processes):
+        with _handling(forward):
             while not context.join(grace_period=_SECONDS_TO_END):
                 pass
     except KeyboardInterrupt:
@@ -101,9 +123,9 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
         raise
     except ProcessExitedException as error:
         status = error.exit_code
-        if status in (STOPPED, -signal.SIGTERM):
+        if status in (STOPPED, *(-code for code in STOP_SIGNALS)):
             if status != STOPPED:
-                print(STOPPED_EARLY, file=sys.stderr)
+                print(STOPPED_EARLY.format(signal.Signals.SIGTERM.name), file=sys.stderr)
             raise SystemExit(STOPPED) from None
         if status > 0 and not errors.empty():
             raise errors.get() from None
@@ -126,23 +148,6 @@ def _call(
         sys.exit(_FAILED)
     except KeyboardInterrupt:  # which torch would take for success
         sys.exit(128 + signal.SIGINT)
-
-
-@contextmanager
-def _forwarding_sigterm(processes: Sequence[BaseProcess]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
-        yield
-        return
-
-    def forward(_number: int, _frame: FrameType | None) -> None:
-        for process in processes:
-            process.terminate()
-
-    previous_handler = signal.signal(signal.SIGTERM, forward)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous_handler)
 
 
 @contextmanager

@@ -103,21 +103,21 @@ class Processes:
     def concatenated(self, tensors: Iterable[Tensor]) -> Tensor:
         """Concatenate in the first process the tensors that each made of every ``size``-th item, from its rank on."""
         iterator = iter(tensors)
-        parts: list[Tensor] = []
+        collected: list[Tensor] = []
         while True:
             with self.agreeing():
-                part = next(iterator, None)
-            if not self.any(part is not None):
-                return torch.cat(parts) if parts else torch.empty(0)
-            parts += self.gathered(part)
+                tensor = next(iterator, None)
+            if not self.any(tensor is not None):
+                return torch.cat(collected) if collected else torch.empty(0)
+            collected += self.gathered(tensor)
 
     def gathered(self, tensor: Tensor | None) -> list[Tensor]:
         """Collect the tensors of all processes, by rank, in the first one; the others get an empty list."""
-        parts: list[Tensor | None] = [tensor]
+        by_rank: list[Tensor | None] = [tensor]
         if self.size > 1:
-            parts = [None] * self.size
-            distributed.gather_object(tensor, parts if self.is_first else None, dst=0, group=self._group)
-        return [part for part in parts if part is not None]
+            by_rank = [None] * self.size
+            distributed.gather_object(tensor, by_rank if self.is_first else None, dst=0, group=self._group)
+        return [each for each in by_rank if each is not None]
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors, on any device, with those of the first process."""
@@ -146,7 +146,7 @@ def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
     """Make a loss cover the batches of all processes; each ranks its own queries if the loss is a mean over queries."""
     if processes.size == 1:
         return loss
-    divisible = all(part.is_mean_over_queries for part in loss.modules() if isinstance(part, Loss))
+    divisible = all(inner.is_mean_over_queries for inner in loss.modules() if isinstance(inner, Loss))
     return DistributedLoss(loss, queries="own" if divisible else "all")
 
 
@@ -161,9 +161,9 @@ def synchronized_batch_norm(network: nn.Module, device: torch.device) -> nn.Modu
     return convert(network)
 
 
-def seed_torch(*numbers: int) -> None:
+def seed_torch(*seeds: int) -> None:
     """Seed torch's generators from several numbers."""
-    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+    torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
 
 
 def forked_rng(device: torch.device) -> AbstractContextManager[None]:
@@ -172,13 +172,13 @@ def forked_rng(device: torch.device) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int) -> Iterator[None]:
+def randomness_by_rank(processes: Processes, device: torch.device, *seeds: int) -> Iterator[None]:
     """A block in which each of several processes draws from its own seed; afterwards all draw alike, as before."""
     if processes.size == 1:
         yield
         return
     with forked_rng(device):
-        seed_torch(*numbers, processes.rank)
+        seed_torch(*seeds, processes.rank)
         yield
 
 

@@ -10,15 +10,15 @@ import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, create_model
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError, raised_as
+from hiertree.errors import HiertreeError, MissingPackageError, RecipeError
 
+from ...networks.settings import import_callable
 from ...settings import Section, custom_error, unknown_names
 
 Function: TypeAlias = Callable[..., Any]
@@ -97,8 +97,8 @@ class ComponentKind:
         """Turn ``{"name": …, option: …}`` into the section of that name; its ``imports`` are in the context."""
         if isinstance(value, Section):
             return value
-        content = {"name": self.default, **value} if isinstance(value, dict) else {}
-        name = content.get("name")
+        section = {"name": self.default, **value} if isinstance(value, dict) else {}
+        name = section.get("name")
         if not isinstance(name, str):
             raise custom_error("unnamed", "expected a mapping with a 'name'")
         if name in self.declared:
@@ -106,18 +106,18 @@ class ComponentKind:
         allowed: Container[str] | None = (info.context or {}).get("imports", ())
         is_guarded = ":" in name or name in self.guarded
         if is_guarded and allowed is not None and name not in allowed:
-            return self._unchecked(name, content)
+            return self._unchecked(name, section)
         try:
             model = self.model(name)
         except (MissingPackageError, ModuleNotFoundError):  # a recipe can be read without torch, not trained
-            return self._unchecked(name, content)
-        return model.model_validate(content, context=info.context)
+            return self._unchecked(name, section)
+        return model.model_validate(section, context=info.context)
 
-    def _unchecked(self, name: str, content: dict[str, Any]) -> Section:
+    def _unchecked(self, name: str, section: dict[str, Any]) -> Section:
         """The section with the options that it states, of a component that is not to be imported."""
-        options = [str(key) for key in content if key not in self.base.model_fields]
+        options = [str(key) for key in section if key not in self.base.model_fields]
         fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
-        return create_model(name, __base__=self.base, **fields).model_validate(content)
+        return create_model(name, __base__=self.base, **fields).model_validate(section)
 
     def names(self) -> list[str]:
         """The names that recipes use; others stand for one of these with some options settled."""
@@ -216,24 +216,6 @@ def _field_type(kind: ComponentKind, parameter: inspect.Parameter) -> Any:
     if parameter.name == "transforms":  # torchvision's, which apply others
         return tuple[section, ...]
     return parameter.annotation
-
-
-def import_callable(name: str, *, setting: str) -> Function:
-    """Import ``module:attribute``. This runs code, so the name must come from the user, never from a folder."""
-    module, _, attribute = name.partition(":")
-    if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
-        raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
-    expected = f"a module {module} that Python can import"
-    remedy = "install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …"
-    errors = (ImportError, SyntaxError)
-    with raised_as(MissingResourceError, f"{setting}={name}", expected=expected, remedy=remedy, on=errors):
-        imported = import_module(module)
-    function: Function | None = getattr(imported, attribute, None)
-    if not callable(function):
-        place = getattr(imported, "__file__", None) or "built into Python"
-        problem = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
-        raise RecipeError(problem, expected="a class or a function")
-    return function
 
 
 def loaders() -> Mapping[str, Function]:

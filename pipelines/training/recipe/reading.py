@@ -183,26 +183,26 @@ def _content(dataset: str) -> dict[str, Any]:
 
 
 def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
-    content = _content(dataset)
-    parts: dict[str, Layer] = {**content.get("shared", {}), **content["variants"]}
+    sections = _content(dataset)
+    layers: dict[str, Layer] = {**sections.get("shared", {}), **sections["variants"]}
 
-    def parents(part: str) -> list[str]:
-        names = plain(parts[part]["extends"]) if "extends" in parts[part] else []
+    def parents(layer_name: str) -> list[str]:
+        names = plain(layers[layer_name]["extends"]) if "extends" in layers[layer_name] else []
         return [names] if isinstance(names, str) else names
 
-    def line_of(part: str) -> list[str]:
+    def line_of(layer_name: str) -> list[str]:
         """The parts that this one extends, then itself, in the order of application."""
-        return [inner for parent in parents(part) for inner in line_of(parent)] + [part]
+        return [inner for parent in parents(layer_name) for inner in line_of(parent)] + [layer_name]
 
-    def about(part: str) -> str:
+    def about(layer_name: str) -> str:
         """The description of the part, or else of those that it extends."""
-        description = parts[part].get("about")
-        return plain(description) if description else ", ".join(map(about, parents(part)))
+        description = layers[layer_name].get("about")
+        return plain(description) if description else ", ".join(map(about, parents(layer_name)))
 
-    layer = content["base"]
-    for part in line_of(variant):
-        layer = merge(layer, {key: value for key, value in parts[part].items() if key not in _DESCRIBING})
-    note = parts[variant].get("note")
+    layer = sections["base"]
+    for layer_name in line_of(variant):
+        layer = merge(layer, {key: value for key, value in layers[layer_name].items() if key not in _DESCRIBING})
+    note = layers[variant].get("note")
     return BuiltInRecipe(f"{dataset}-{variant}", dataset, about(variant), plain(note) if note else None, layer)
 
 
@@ -294,8 +294,8 @@ def _unknown(path: Path, extending: tuple[Path, ...]) -> RecipeError:
 
 def _apply(layer: Layer, override: str) -> None:
     """Set one value in place; the check that follows refuses keys that do not exist."""
-    place, equals, text = override.partition("=")
-    *sections, key = place.strip().split(".")
+    path_of_key, equals, text = override.partition("=")
+    *sections, key = path_of_key.strip().split(".")
     if not equals or not all([*sections, key]):
         raise RecipeError(f"--set {override}", expected="section.key=value, such as optimizer.lr=1e-4")
     for depth, section in enumerate(sections, start=1):

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from hiertree.errors import RecipeError
 
+from ...networks.settings import ModelSettings
 from ...settings import Section
 from .components import Component
 from .settings import (
@@ -27,7 +28,6 @@ from .settings import (
     EvaluationSettings,
     GlyphAugmentation,
     ImageSettings,
-    ModelSettings,
     NoAugmentation,
     OptimizerSettings,
     ScheduleSettings,

@@ -11,28 +11,12 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, mod
 
 from hiertree.evaluation_options import Conventions
 
+from ...networks.settings import Count, Positive, Precision, Side, ViewSettings
 from ...settings import Section, custom_error
-from .components import (
-    Component,
-    ComponentKind,
-    loaders,
-    losses,
-    optimizers,
-    samplers,
-    schedules,
-    transforms,
-)
+from .components import Component, ComponentKind, loaders, losses, optimizers, samplers, schedules, transforms
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-Statistics = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
-LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
-Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
-Byte = Annotated[int, Field(ge=0, le=255)]
-Interpolation: TypeAlias = Literal["bilinear", "bicubic"]
-Precision: TypeAlias = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
 _METRICS: Any = Conventions.__dataclass_fields__["metrics"]
@@ -107,21 +91,9 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
     return _AUGMENTATION.validate(value, info)
 
 
-class ImageSettings(Section):
+class ImageSettings(ViewSettings):
     """How an image file becomes a tensor."""
 
-    size: Side = 32
-    """height and width in pixels"""
-    channels: Literal[1, 3] = 3
-    """1 (gray) or 3 (RGB)"""
-    resize: Side | tuple[Side, Side] | None = None
-    """at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into the
-    square"""
-    interpolation: Interpolation = "bilinear"
-    """at evaluation: how images are resized, `bilinear` or `bicubic`; always antialiased, as by Pillow"""
-    border: tuple[Byte, ...] | None = None
-    """at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; null
-    adds no border"""
     cache: bool = True
     """decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"""
     cache_folder: str | None = None
@@ -131,8 +103,6 @@ class ImageSettings(Section):
     augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = GlyphAugmentation()
     """what training does to an image: `name` is `glyph`, `photo`, `none`, a transform of torchvision's v2,
     RandomResizedCrop for instance, with its options, or `module:attribute`; or a list of transforms"""
-    exif_orientation: bool = False
-    """turn photographs upright as their EXIF says; false reads the pixels as stored, as the papers' code does"""
     max_pixels: Count | None = None
     """width × height above which an image is refused, for it may fill the memory; null: 89 million, as Pillow"""
     workers: Annotated[int, Field(ge=0)] = 0
@@ -141,89 +111,10 @@ class ImageSettings(Section):
     """`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that fail
     are left out and listed in `metrics.json`"""
 
-    @model_validator(mode="after")
-    def _check_border(self) -> ImageSettings:
-        if self.border is not None and (len(self.border) != self.channels or not isinstance(self.resize, int)):
-            problem = f"a border needs {self.channels} numbers, one per channel, and resize, the longer side"
-            raise custom_error("border", problem)
-        return self
-
-    @property
-    def mode(self) -> Literal["L", "RGB"]:
-        """Pillow's name of the channels."""
-        return "L" if self.channels == 1 else "RGB"
-
-    @property
-    def resized_sides(self) -> tuple[int, ...]:
-        """The shorter side, or height and width, before the central crop; none where there is no crop."""
-        return self.resize if isinstance(self.resize, tuple) else tuple(filter(None, [self.resize]))
-
     @property
     def largest_view(self) -> int:
         """The side of the largest view that is made of an image."""
         return max(self.size, *self.resized_sides, self.cache_size or 0)
-
-
-class ModelSettings(Section):
-    """Backbone → pooling → LayerNorm → linear projection → unit length."""
-
-    backbone: str = "small_cnn"
-    """`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub,
-    `open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or
-    `module:attribute` of your own"""
-    backbone_options: dict[str, Any] = Field(default={})
-    """keyword options of a timm model or your own callable; of transformers, its configuration"""
-    width: Count = 32
-    """channels of the first stage of `small_cnn`"""
-    pretrained: bool | str = False
-    """timm's or transformers' weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or
-    none (false)"""
-    weights_names: str | None = None
-    """`module:attribute`, a function of (tensors by name, network) that gives the tensors of a local file the names of
-    the network: your own, `timm.models:remap_state_dict`, which goes by their order, or a `checkpoint_filter_fn` of
-    timm"""
-    mean: Statistics | None = None
-    """of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"""
-    std: tuple[Positive, ...] | None = None
-    """by which they are then divided"""
-    pooling: Literal["gem", "average", "max", "backbone"] = "gem"
-    """`gem`, `average` or `max` over the feature map, or `backbone`: what the network does itself"""
-    layer_norm: bool = True
-    """normalize the pooled features, without affine parameters"""
-    l2_norm: bool = False
-    """instead scale the pooled features to unit length, as networks for landmarks do"""
-    embedding_size: Count | None = 128
-    """dimensions of an embedding; null: the features as they are, without a projection"""
-    projection_bias: bool = True
-    """whether the linear projection adds a bias"""
-    projection_init: Literal["random", "pca", "pca_whitened"] = "random"
-    """`random`, or the principal directions of the features of training images before the first step (`pca`), each
-    scaled to unit variance with `pca_whitened`; the mean of the features goes into the bias if there is one"""
-    projection_images: Count = 20_000
-    """training images for that PCA, drawn with the seed; all of them if there are fewer"""
-    freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
-    """epochs at the start in which only head and loss learn"""
-    gradient_checkpointing: bool = False
-    """compute most activations of the backbone again in the backward pass instead of keeping them: less memory for one
-    more forward pass. BatchNorm must be frozen"""
-    freeze_batch_norm: bool = False
-    """use the backbone's stored BatchNorm statistics in training too"""
-    sync_batch_norm: bool = False
-    """with several processes, normalize over the whole batch and not over each process's part; GPUs only"""
-
-    @model_validator(mode="after")
-    def _check(self) -> ModelSettings:
-        if self.layer_norm and self.l2_norm:
-            raise custom_error("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
-        if self.embedding_size is None and (self.projection_init != "random" or self.freeze_backbone_epochs):
-            problem = "projection_init and freeze_backbone_epochs are for a projection: set an embedding_size"
-            raise custom_error("no_projection", problem)
-        if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
-            raise custom_error("statistics", "mean and std go together, with one value per channel each")
-        if self.weights_names and (self.pretrained is True or self.backbone.startswith("open_clip:")):
-            problem = "weights_names is for a local file, named by pretrained, of another backbone than open_clip's"
-            raise custom_error("weights_names", problem)
-        return self
 
 
 class OptimizerSettings(Component):

@@ -1,1 +1,1 @@
-"""One experiment from its recipe to its results: steps, epochs, checkpoints, evaluation."""
+"""One experiment from its recipe to its results: network, loss and optimizer, epochs, checkpoints, evaluation."""

@@ -19,10 +19,10 @@ from hiertree.errors import CheckpointError, raised_as
 from hiertree.io import files
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
-from hiertree.metrics.request import improves_downward
+from hiertree.metrics.conventions import improves_downward
 
-from ..learning.learner import Learner
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 FORMAT = "hiertree checkpoint 2"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -109,23 +109,21 @@ def save_checkpoint(
     folder: Path, tensors: Mapping[str, Tensor], state: dict[str, Any], *, step: int, fingerprint: str
 ) -> Path:
     """Write one checkpoint below ``folder``."""
-    from safetensors.torch import save_file
-
     path = checkpoint_path(folder, step=step)
     with files.replacing_folder(path) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
+        files.write_tensors(temporary / _TENSORS, tensors)
         _write_state(temporary, fingerprint, sha256(temporary / _TENSORS), state)
     return path
 
 
 def _write_state(folder: Path, fingerprint: str, tensors: str, state: dict[str, Any]) -> None:
-    content = {"format": FORMAT, "recipe": fingerprint, "sha256": tensors, "state": state}
-    files.write_json(folder / _STATE, {**content, "check": _digest(content)})
+    record = {"format": FORMAT, "recipe": fingerprint, "sha256": tensors, "state": state}
+    files.write_json(folder / _STATE, {**record, "check": _digest(record)})
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def _digest(record: Mapping[str, Any]) -> str:
     """The SHA-256 of all that a state holds, tensors included, by which damage to any of it shows."""
-    covered = {key: value for key, value in content.items() if key != "check"}
+    covered = {key: value for key, value in record.items() if key != "check"}
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
@@ -136,11 +134,11 @@ def checkpoint_path(folder: Path, *, step: int) -> Path:
 
 def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and the state of one checkpoint."""
-    content = _checked(path)
-    if not accepts(content["recipe"]):
+    record = _checked(path)
+    if not accepts(record["recipe"]):
         problem = f"{path}, of another recipe"
         raise CheckpointError(problem, expected="a checkpoint of this recipe", remedy=_REMEDY)
-    return read_tensors(path / _TENSORS, **_WHOLE), content["state"]
+    return read_tensors(path / _TENSORS, **_WHOLE), record["state"]
 
 
 def newest_whole_checkpoint(folder: Path) -> Path | None:
@@ -162,16 +160,16 @@ def newest_whole_checkpoint(folder: Path) -> Path | None:
 
 def _checked(path: Path) -> dict[str, Any]:
     """The content of ``state.json``, where it and the tensors are as they were written."""
-    with reading_json(path / _STATE, **_WHOLE) as content:
-        if content["format"] != FORMAT:
-            problem = f"{path / _STATE}, of the format {str(content['format'])[:40]!r}"
+    with reading_json(path / _STATE, **_WHOLE) as record:
+        if record["format"] != FORMAT:
+            problem = f"{path / _STATE}, of the format {str(record['format'])[:40]!r}"
             raise CheckpointError(problem, expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
-        if content["check"] != _digest(content):
+        if record["check"] != _digest(record):
             raise ValueError("other content than was written")
     with reading_file(path / _TENSORS, **_WHOLE):
-        if sha256(path / _TENSORS) != content["sha256"]:
+        if sha256(path / _TENSORS) != record["sha256"]:
             raise ValueError("other bytes than were written")
-    return content
+    return record
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
@@ -198,9 +196,9 @@ class RunCheckpoints:
 
     def write(self, state: RunState) -> None:
         """Write a checkpoint and remove the earlier ones, except the one before and the best of either."""
-        content, fingerprint = {"position": asdict(state), **self._learner.numbers()}, self._recipe.fingerprint()
+        record, fingerprint = {"position": asdict(state), **self._learner.numbers()}, self._recipe.fingerprint()
         with _writing(state.step):
-            save_checkpoint(self._folder, self._learner.tensors(), content, step=state.step, fingerprint=fingerprint)
+            save_checkpoint(self._folder, self._learner.tensors(), record, step=state.step, fingerprint=fingerprint)
         previous_steps, self._kept = self._kept, state.steps_needed()
         remove_checkpoints(self._folder, keep=previous_steps | self._kept)
 
@@ -208,31 +206,31 @@ class RunCheckpoints:
         """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""
         path = checkpoint_path(self._folder, step=state.step)
         with _writing(state.step):
-            content = read_json_object(path / _STATE, **_WHOLE)
+            record = read_json_object(path / _STATE, **_WHOLE)
             new_state = {"position": asdict(state), **self._learner.numbers()}
-            _write_state(path, content["recipe"], content["sha256"], new_state)
+            _write_state(path, record["recipe"], record["sha256"], new_state)
         self._kept = state.steps_needed()
 
     def restore(self, checkpoint: Path) -> RunState:
         """Load the tensors of a checkpoint into the learner; returns how far the run was."""
-        tensors, content = read_checkpoint(checkpoint, accepts=self._recipe.accepts)
+        tensors, record = read_checkpoint(checkpoint, accepts=self._recipe.accepts)
         with reading_file(checkpoint / _STATE, expected="the state of a training run", kind=CheckpointError):
-            state = RunState(**content["position"])
-            self._learner.load(tensors, content, step=state.step)
+            state = RunState(**record["position"])
+            self._learner.load(tensors, record, step=state.step)
         self._kept = state.steps_needed()
         return state
 
     def restore_network(self, *, step: int) -> None:
         """Load the network after an earlier step, whose checkpoint was kept, into the learner."""
         try:
-            tensors, content = read_checkpoint(checkpoint_path(self._folder, step=step), accepts=self._recipe.accepts)
+            tensors, record = read_checkpoint(checkpoint_path(self._folder, step=step), accepts=self._recipe.accepts)
         except CheckpointError as error:  # whose remedy, an older checkpoint, is none here
             raise CheckpointError(
                 f"the best network, of step {step}, is lost: {error.given}",
                 expected="a whole checkpoint",
                 remedy="the last network is whole in the run's folder; train again (--fresh) to have the best one too",
             ) from error
-        self._learner.load(tensors, content, step=step)
+        self._learner.load(tensors, record, step=step)
 
 
 def _writing(step: int) -> AbstractContextManager[None]:

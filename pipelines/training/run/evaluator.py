@@ -19,15 +19,15 @@ from hiertree.io.progress import track
 from hiertree.losses import binary_codes
 from hiertree.losses.hashing import CodeLoss
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
-from hiertree.metrics.request import strip_brackets
+from hiertree.metrics.conventions import strip_brackets
 
 from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
-from ..learning.learner import Learner
 from ..recipe.components import Component
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
 
 
-def list_name(part: ImageDataset) -> str:
+def list_name(dataset: ImageDataset) -> str:
     """Name of a list: ``fine`` for the split ``test_fine``."""
-    return part.split.removeprefix("test_")
+    return dataset.split.removeprefix("test_")
 
 
 def means_over_lists(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -46,17 +46,17 @@ def means_over_lists(metrics: Mapping[str, float]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for metric, value in metrics.items():
         values.setdefault(f"mean {strip_brackets(metric)}", []).append(value)
-    return {name: sum(numbers) / len(numbers) for name, numbers in values.items() if len(numbers) > 1}
+    return {name: sum(list_values) / len(list_values) for name, list_values in values.items() if len(list_values) > 1}
 
 
 def images_of_lists(lists: Sequence[ImageDataset]) -> tuple[ImageSource, Sequence[NDArray[np.int64] | slice]]:
     """The images of several lists, those of the same name once, and for each list the rows of its images among them."""
     if len(lists) == 1:
         return lists[0].images, [slice(None)]
-    names = np.array([part.images.name(row) for part in lists for row in range(len(part))])
+    names = np.array([dataset.images.name(row) for dataset in lists for row in range(len(dataset))])
     _, first, rows = np.unique(names, return_index=True, return_inverse=True)
-    all_images: ImageSource = reduce(JoinedImages, (part.images for part in lists))
-    ends = np.cumsum([len(part) for part in lists])[:-1]
+    all_images: ImageSource = reduce(JoinedImages, (dataset.images for dataset in lists))
+    ends = np.cumsum([len(dataset) for dataset in lists])[:-1]
     return SelectedImages(all_images, first), np.split(rows.reshape(-1), ends)
 
 
@@ -142,16 +142,16 @@ class SplitEvaluator:
 
     def _measured(self, embeddings: NDArray[np.float32], *, codes: bool, distributed: bool) -> dict[str, ListResult]:
         lists = {}
-        for part, rows in zip(self._lists, self._rows, strict=True):
-            arrays, name = retrieval_arrays(part, embeddings[rows]), list_name(part)
-            result = self._evaluated(part, arrays, codes=codes, progress=True, distributed=distributed)
+        for dataset, rows in zip(self._lists, self._rows, strict=True):
+            arrays, name = retrieval_arrays(dataset, embeddings[rows]), list_name(dataset)
+            result = self._evaluated(dataset, arrays, codes=codes, progress=True, distributed=distributed)
             lists[name] = ListResult(arrays, replace(result, names=self._named(result.names, name)))
         self._warn_of_few_queries(lists)
         return lists
 
     def _evaluated(
         self,
-        part: ImageDataset,
+        dataset: ImageDataset,
         arrays: Mapping[str, NDArray[Any]],
         *,
         codes: bool,
@@ -160,8 +160,8 @@ class SplitEvaluator:
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
         vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
-        if isinstance(part, GradedDataset):
-            return self._graded(part, vectors, gallery, codes=codes)
+        if isinstance(dataset, GradedDataset):
+            return self._graded(dataset, vectors, gallery, codes=codes)
         options: Any = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
         options |= {"metrics": self._metrics, "protocol": self._protocol}
         paths, gallery_paths = arrays["paths"], arrays.get("gallery_paths")
@@ -172,16 +172,16 @@ class SplitEvaluator:
         return evaluate(vectors, paths, gallery, gallery_paths, **options, progress=progress, distributed=distributed)
 
     def _graded(
-        self, part: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool
+        self, dataset: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool
     ) -> Evaluation:
         """The same by the grades of pairs; without a gallery the queries are theirs, each but for itself."""
         items, blocks = queries if gallery is None else gallery, []
-        numbers = np.arange(len(part))[: len(queries)] if part.queries is None else part.queries[: len(queries)]
-        options: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol, "num_levels": part.highest}
-        columns = (numbers if part.gallery is None else part.gallery)[: len(items)]
+        query_rows = (np.arange(len(dataset)) if dataset.queries is None else dataset.queries)[: len(queries)]
+        options: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol, "num_levels": dataset.highest}
+        columns = (query_rows if dataset.gallery is None else dataset.gallery)[: len(items)]
         for rows, scores in score_blocks(queries, items, codes=codes):
-            valid = None if gallery is not None else numbers[rows, None] != columns
-            blocks.append(evaluate_scores(scores, part.grades(numbers[rows], columns), valid=valid, **options))
+            valid = None if gallery is not None else query_rows[rows, None] != columns
+            blocks.append(evaluate_scores(scores, dataset.grades(query_rows[rows], columns), valid=valid, **options))
         return joined(blocks, bits=queries.shape[1] if codes else None)
 
     def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
@@ -207,18 +207,18 @@ class SplitEvaluator:
     def _checked_names(self) -> tuple[str, ...]:
         """Evaluate two points of each list now, so that a misspelled metric is noticed before the first epoch."""
         try:
-            names_of_lists = [self._named(self._metric_names(part), list_name(part)) for part in self._lists]
+            names_of_lists = [self._named(self._metric_names(dataset), list_name(dataset)) for dataset in self._lists]
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
         names = tuple(chain.from_iterable(names_of_lists))
         return (*means_over_lists(dict.fromkeys(names, 0.0)), *names) if self._averages else names
 
-    def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
-        two: dict[str, Any] = {"embeddings": np.eye(2), "paths": part.paths[:2]}
-        if part.gallery is not None:
+    def _metric_names(self, dataset: ImageDataset) -> tuple[str, ...]:
+        two: dict[str, Any] = {"embeddings": np.eye(2), "paths": dataset.paths[:2]}
+        if dataset.gallery is not None:
             two |= {f"gallery_{name}": values for name, values in two.items()}
             two |= {"ids": ["a", "b"], "gallery_ids": ["c", "d"]}
-        return self._evaluated(part, two, codes=self._codes).names
+        return self._evaluated(dataset, two, codes=self._codes).names
 
 
 def _bits(embeddings: NDArray[Any]) -> NDArray[np.bool_]:

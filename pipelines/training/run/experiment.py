@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.datasets import ImageDataset
-from hiertree.io.locks import locked_folder, remove_abandoned_lock
+from hiertree.io.files import locked_folder, remove_abandoned_lock
 
 from ..data.splits import check_apart, describe_validation, load_learning_splits, load_split
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
@@ -59,11 +59,11 @@ class TrainedRun:
 
     @classmethod
     def from_content(
-        cls, folder: RunFolder, content: Mapping[str, Any], *, already_finished: bool = False, is_first: bool = True
+        cls, folder: RunFolder, result: Mapping[str, Any], *, already_finished: bool = False, is_first: bool = True
     ) -> TrainedRun:
         """The run with this content of ``metrics.json``."""
-        best_metrics, best = content.get("best_metrics"), content.get("best")
-        return cls(folder.path, content["metrics"], already_finished, best_metrics, best, is_first)
+        best_metrics, best = result.get("best_metrics"), result.get("best")
+        return cls(folder.path, result["metrics"], already_finished, best_metrics, best, is_first)
 
 
 def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
@@ -88,7 +88,7 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
         CheckpointError: all checkpoints are damaged.
         TrainingError: the loss or its gradient is no longer finite; ``failed_batch.npz`` holds the batch.
         HiertreeError: something is wrong with the images.
-        SystemExit: the run obeyed SIGTERM; status 143.
+        SystemExit: the run obeyed SIGTERM or SIGHUP; status 143.
 
     >>> import tempfile
     >>> from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -103,12 +103,12 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     devices = number_of_devices(recipe.training) if launch is None else 1
     if devices == 1:
         return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
-    if content := _finished(recipe, folder, fresh=fresh):
-        return TrainedRun.from_content(folder, content, already_finished=True)
+    if result := _finished(recipe, folder, fresh=fresh):
+        return TrainedRun.from_content(folder, result, already_finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
-    content = folder.finished(recipe)
-    assert content is not None  # the first process has written it
-    return TrainedRun.from_content(folder, content)
+    result = folder.finished(recipe)
+    assert result is not None  # the first process has written it
+    return TrainedRun.from_content(folder, result)
 
 
 def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -> None:
@@ -122,9 +122,9 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
     processes = Processes(None if launch is None else fabric)
     with ExitStack() as stack:
         stack.enter_context(ending_together(processes))
-        content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
-        if content is not None:
-            return TrainedRun.from_content(folder, content, already_finished=True, is_first=processes.is_first)
+        result = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
+        if result is not None:
+            return TrainedRun.from_content(folder, result, already_finished=True, is_first=processes.is_first)
         stop = StopRequest(processes)
         if processes.size == 1:  # else the others would wait for one that ends
             stack.enter_context(stop.listening(before_steps=True))
@@ -148,8 +148,8 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
     """The content of ``metrics.json`` if the run is finished and whole."""
     folder.require_usable(recipe, fresh=fresh)
-    content = None if fresh else folder.finished(recipe)
-    if content is not None:
+    result = None if fresh else folder.finished(recipe)
+    if result is not None:
         folder.require_whole()
         remove_abandoned_lock(folder.path)
-    return content
+    return result

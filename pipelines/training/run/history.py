@@ -56,13 +56,13 @@ class RunLog:
     """
 
     def __init__(self, recipe: Recipe, folder: Path | None, *, step: int) -> None:
-        self._kind = recipe.training.logger
+        self._kind, self._folder = recipe.training.logger, folder
         try:
             self._logger = None if folder is None else _logger(recipe, folder, step)
         except HiertreeError:
             raise
         except Exception as error:  # whatever trackers raise
-            problem = f"training.logger={self._kind} ({error})"
+            problem = f"training.logger={self._kind} in {folder} ({error})"
             remedy = "correct its settings, or set training.logger=none"
             raise MissingResourceError(problem, expected="a tracker that takes the run", remedy=remedy) from error
 
@@ -85,12 +85,15 @@ class RunLog:
         except Exception as error:  # noqa: BLE001 - whatever trackers raise: a long run does not end by it
             self._logger = None
             cause = error.__cause__ or error  # Lightning blames the number for whatever fails, a full disk too
-            print(f"warning: {self._kind} logs no more of this run ({cause}); history.jsonl goes on", file=sys.stderr)
+            print(
+                f"warning: {self._kind} logs no more in {self._folder} ({cause}); history.jsonl goes on",
+                file=sys.stderr,
+            )
 
 
 def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     """The logger, or None; TensorBoard hides what a killed process logged of later steps than ``step``."""
-    kind, place, settings = recipe.training.logger, os.fspath(folder), recipe.as_dict()
+    kind, log_folder, settings = recipe.training.logger, os.fspath(folder), recipe.as_dict()
     if kind == "none":
         return None
     if kind == "tensorboard":
@@ -104,7 +107,7 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     if kind == "csv":
         from lightning_fabric.loggers.csv_logs import CSVLogger
 
-        return CSVLogger(place, name="csv", version=f"from-step-{step + 1}", flush_logs_every_n_steps=1)
+        return CSVLogger(log_folder, name="csv", version=f"from-step-{step + 1}", flush_logs_every_n_steps=1)
     require_package("lightning", extra="interop")
     from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
@@ -116,7 +119,7 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
             logger: Any = MLFlowLogger("hiertree", run_name=recipe.name, tracking_uri=server, run_id=run)
         else:
             name = run or uuid4().hex
-            logger = WandbLogger(recipe.name, save_dir=place, id=name, project="hiertree", resume="allow")
+            logger = WandbLogger(recipe.name, save_dir=log_folder, id=name, project="hiertree", resume="allow")
         if run is None:
             logger.log_hyperparams(settings)
             files.write_json(folder / TRACKER, {"logger": kind, "server": server, "run": str(logger.version)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,25 +18,27 @@ import pandas as pd
 import yaml
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError
+from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError, some_of
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, describe_file, manifest
-from hiertree.io.reading import Complaint, read_text, reading_json
+from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file, reading_json
 from hiertree.tree import LabelTree
 
+from ...networks.embedder import Embedder
+from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
-from ..network.embedder import Embedder
-from ..network.model_files import Preprocessing, save_embedder
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
 
+LOOKED_AT = 16  # images of each split
+_OF_IMAGES: Complaint = {"expected": "what a run notes of its images", "remedy": "remove it", "kind": CheckpointError}
 _SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
-    *("tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
+    *("images.json", "tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
     *("embeddings-*.npz", "per_query-*.parquet", "tree-*.json", "recipe.yaml"),  # the recipe last: it marks the folder
 )
 
@@ -51,7 +54,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.recipe, self.metrics = path, path / "recipe.yaml", path / "metrics.json"
         self.history, self.changes = path / "history.jsonl", path / "changes.jsonl"
-        self.checkpoints, self.best = path / "checkpoints", path / "best"
+        self.checkpoints, self.best, self.images = path / "checkpoints", path / "best", path / "images.json"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
         """Refuse a folder that is neither new or empty nor of a run that this recipe is, or goes on from."""
@@ -62,11 +65,16 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees; remove the metrics of a run that the recipe goes on from.
+        """Write the recipe, the label trees and digests of images, which a run that goes on must share.
+
+        The metrics of a run that the recipe goes on from are removed.
 
         Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
         saved_recipe = self._earlier() if self.recipe.is_file() else None
+        images = {dataset.split: _digests(dataset) for dataset in (train_set, test_set, *test_set.beside)}
+        if saved_recipe is not None and self.images.is_file():
+            self._require_same_images(images)
         if saved_recipe is not None:
             if recipe.goes_on_from(saved_recipe):
                 self.metrics.unlink(missing_ok=True)
@@ -76,9 +84,11 @@ class RunFolder:
         if saved_recipe != recipe:
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
-        trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
+        trees |= {f"tree-{list_name(dataset)}.json": dataset.tree for dataset in test_set.beside}
         for name, tree in trees.items():
             self._write_tree(self.path / name, tree)
+        if not self.images.is_file():
+            files.write_json(self.images, images)
         if not self.history.is_file():
             write_history(self.history, [])
 
@@ -96,6 +106,19 @@ class RunFolder:
                 expected="the labels that the run began with",
                 remedy="restore them, or start again (--fresh)",
             )
+
+    def _require_same_images(self, images: Mapping[str, Mapping[str, str]]) -> None:
+        saved_images = read_json_object(self.images, **_OF_IMAGES)
+        for split, digests in images.items():
+            with reading_file(self.images, **_OF_IMAGES):
+                saved_digests = dict(saved_images[split])
+            names = sorted(digests.keys() | saved_digests.keys())
+            if differing := [name for name in names if digests.get(name) != saved_digests.get(name)]:
+                raise CheckpointError(
+                    f"images of the split {split} differ from those that {self.images} notes: {some_of(differing, 3)}",
+                    expected="the images that the run began with",
+                    remedy=f"restore them, start again (--fresh), or remove {self.images.name} to go on with these",
+                )
 
     def _note_changes(self, changed: Sequence[str]) -> None:
         """Add a line: the step from which the run goes on, and the settings that differ from then on."""
@@ -118,8 +141,8 @@ class RunFolder:
         goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
         if goes_on or not self.metrics.is_file():
             return None
-        with reading_json(self.metrics, expected="the metrics of a finished run", kind=CheckpointError) as content:
-            return {**content, "metrics": dict(content["metrics"])}
+        with reading_json(self.metrics, expected="the metrics of a finished run", kind=CheckpointError) as record:
+            return {**record, "metrics": dict(record["metrics"])}
 
     def require_whole(self) -> None:
         """Refuse a finished run whose network, trees or results are not as its manifest lists them."""
@@ -130,8 +153,8 @@ class RunFolder:
                     f"remove {self.metrics}: the same command then writes all from the last checkpoint; or {remedy}"
                 )
             complaint: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
-            with reading_json(folder / MANIFEST, **complaint) as content:
-                entries = {str(entry["name"]): entry for entry in content["outputs"]}
+            with reading_json(folder / MANIFEST, **complaint) as record:
+                entries = {str(entry["name"]): entry for entry in record["outputs"]}
             for name in entries.keys() - _SETTINGS:
                 path = folder / Path(name).name
                 if not path.is_file() or describe_file(path) != entries[name]:
@@ -140,9 +163,11 @@ class RunFolder:
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
-        paths = save_embedder(embedder, self.path, Preprocessing.from_recipe(recipe))
-        for number, (name, list_result) in enumerate(result.lists.items()):
-            suffix = f"-{name}" if number else ""
+        scales, precision = recipe.evaluation.scales, recipe.training.precision
+        preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
+        paths = save_embedder(embedder, self.path, preprocessing)
+        for index, (name, list_result) in enumerate(result.lists.items()):
+            suffix = f"-{name}" if index else ""
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
             with files.replacing(embeddings) as temporary:
                 np.savez(temporary, **dict[str, Any](list_result.arrays))
@@ -165,15 +190,15 @@ class RunFolder:
 
         ``started_from`` are path, size and hash of the weights that the network started with.
         """
-        content = {**summary, "metrics": result.metrics, **_card(result)}
+        record = {**summary, "metrics": result.metrics, **_card(result)}
         command, outputs = f"hiertree train {recipe.name}", [*self._described(), *network_files]
         details: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
         manifest_content = manifest(command=command, outputs=outputs, **details)
         if started_from is not None:
             manifest_content["inputs"].append(started_from)
         files.write_json(self.path / "manifest.json", manifest_content)
-        files.write_json(self.metrics, content)
-        return content
+        files.write_json(self.metrics, record)
+        return record
 
     def write_best(
         self,
@@ -211,6 +236,18 @@ class RunFolder:
             )
 
 
+def _digests(dataset: ImageDataset) -> dict[str, str]:
+    """A digest of all names and paths, and of the pixels of some images, evenly spread; not of those drawn anew."""
+    names = [dataset.images.name(row) for row in range(len(dataset))]
+    everything = hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape") + dataset.paths.tobytes())
+    digests = {f"all {len(dataset)}": everything.hexdigest()}
+    for row in np.linspace(0, len(dataset) - 1, min(len(dataset), LOOKED_AT)).astype(int).tolist():
+        pixels = [hashlib.sha256(dataset.images[row].tobytes()).hexdigest() for _ in range(2)]
+        if pixels[0] == pixels[1]:
+            digests[names[row]] = pixels[0]
+    return digests
+
+
 def _json_of(tree: LabelTree) -> str:
     with TemporaryDirectory() as folder:
         tree.to_json(path := Path(folder, "tree.json"))
@@ -234,11 +271,11 @@ def _card(result: SplitResult) -> dict[str, Any]:
     return cards[first] | ({"beside": {name: cards[name] for name in other_names}} if other_names else {})
 
 
-def _differences(old_value: Any, new_value: Any, place: str = "") -> list[str]:
+def _differences(old_value: Any, new_value: Any, section: str = "") -> list[str]:
     """Describe settings that differ, as ``optimizer.lr: 0.001 there, 0.01 here``."""
     if not (isinstance(old_value, dict) and isinstance(new_value, dict)):
-        return [] if old_value == new_value else [f"{place}: {old_value!r} there, {new_value!r} here"]
+        return [] if old_value == new_value else [f"{section}: {old_value!r} there, {new_value!r} here"]
     differences = []
     for key in dict.fromkeys([*old_value, *new_value]):
-        differences += _differences(old_value.get(key), new_value.get(key), f"{place}.{key}" if place else str(key))
+        differences += _differences(old_value.get(key), new_value.get(key), f"{section}.{key}" if section else str(key))
     return differences

@@ -23,13 +23,13 @@ from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
 from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
-from ..learning.learner import Learner
-from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.schema import Recipe
 from .checkpoints import EpochSelection, RunCheckpoints, RunState, newest_whole_checkpoint
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history
+from .learner import Learner
 from .run_folder import RunFolder
+from .starting_weights import initialize_projection, start_from_earlier
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -63,8 +63,8 @@ class TrainingRun:
         )
         with processes.agreeing():
             self._paths = labels_for(self.learner.loss, train_set)
-        parts = [part for dataset in sets if dataset is not None for part in (dataset, *dataset.beside)]
-        self._left_out = {part.split: list(part.left_out) for part in parts}
+        lists = [dataset for each in sets if each is not None for dataset in (each, *each.beside)]
+        self._left_out = {dataset.split: list(dataset.left_out) for dataset in lists}
         self.state = RunState()
         self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
         newest = processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
@@ -78,10 +78,10 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
-        with self._stop.listening(), worker_errors():  # from here on SIGTERM ends the run between two steps
-            content = self._write(self._trained() or self._test.evaluate(self.learner))
+        with self._stop.listening(), worker_errors():  # from here on a signal ends the run between two steps
+            record = self._write(self._trained() or self._test.evaluate(self.learner))
             self._stop_if_requested()
-            return content
+            return record
 
     def _trained(self) -> SplitResult | None:
         """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
@@ -174,10 +174,10 @@ class TrainingRun:
 
     def _keep_failed(self, batch: ImageBatch) -> None:
         """Write the whole batch, of all processes, for inspection."""
-        parts = [self._processes.gathered(tensor) for tensor in batch]
+        of_processes = [self._processes.gathered(tensor) for tensor in batch]
 
         def write() -> None:
-            indices, images = (torch.cat(part).numpy() for part in parts)
+            indices, images = (torch.cat(tensors).numpy() for tensors in of_processes)
             with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
                 np.savez(temporary, indices=indices, images=images)
 

@@ -28,8 +28,8 @@ def png(values: NDArray[Any]) -> bytes:
     height, width, channels = (*values.shape, 1)[:3]
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)), (b"IDAT", zlib.compress(rows))]
-    chunks = [struct.pack(">I", len(body)) + name + body for name, body in [*parts, (b"IEND", b"")]]
+    bodies = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)), (b"IDAT", zlib.compress(rows))]
+    chunks = [struct.pack(">I", len(body)) + name + body for name, body in [*bodies, (b"IEND", b"")]]
     return b"\x89PNG\r\n\x1a\n" + b"".join(c + struct.pack(">I", zlib.crc32(c[4:])) for c in chunks)
 
 
@@ -45,14 +45,14 @@ def tiff(values: NDArray[Any], *, photometric: int = 1) -> bytes:
     return b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + b"\0" * 4 + body
 
 
-def decoded(folder: Path, name: str, content: bytes) -> NDArray[Any]:
-    (folder / name).write_bytes(content)
+def decoded(folder: Path, name: str, encoded: bytes) -> NDArray[Any]:
+    (folder / name).write_bytes(encoded)
     image = FileImages(folder, [name])[0]
     return np.asarray(image.convert("RGB")) if len(image.getbands()) > 1 else np.asarray(image)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "expected"),
+    ("name", "encoded", "expected"),
     [
         ("gray.png", png(SHORT), SHORT >> 8),
         ("gray-alpha.png", png(COLORS[..., :2]), np.repeat(COLORS[..., :1] >> 8, 3, axis=2)),
@@ -67,9 +67,9 @@ def decoded(folder: Path, name: str, content: bytes) -> NDArray[Any]:
     ],
 )
 def test_deep_pixels_are_scaled_by_the_range_of_their_type(
-    tmp_path: Path, name: str, content: bytes, expected: NDArray[Any]
+    tmp_path: Path, name: str, encoded: bytes, expected: NDArray[Any]
 ) -> None:
-    np.testing.assert_array_equal(decoded(tmp_path, name, content), expected)
+    np.testing.assert_array_equal(decoded(tmp_path, name, encoded), expected)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,9 @@ def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit
     Image.new("1", (13_000, 13_000)).save(tmp_path / "bomb.png")
     Image.new("L", (20, 20)).save(tmp_path / "small.png")
     source = FileImages(tmp_path, ["bomb.png", "small.png"])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(ImageError, match=r"'bomb\.png' does not decode"):
+        source[0]
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000_000)
     message = r"'small\.png' of 20 × 20 pixels: expected at most 399"
     with reading(max_pixels=399), pytest.raises(ImageError, match=message):
@@ -123,8 +126,8 @@ def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit
 
 
 def test_images_that_are_skipped_are_those_that_the_limit_refuses(tmp_path: Path) -> None:
-    for side in (10, 20, 30):
-        Image.new("L", (side, side)).save(tmp_path / f"{side}.png")
+    for length in (10, 20, 30):
+        Image.new("L", (length, length)).save(tmp_path / f"{length}.png")
     (tmp_path / "t.csv").write_text("file,label\n10.png,a\n20.png,a\n30.png,b\n")
     with reading(max_pixels=400):
         dataset = load_table(tmp_path / "t.csv", root=tmp_path, image="file", levels=["label"], on_bad_image="skip")

@@ -37,13 +37,13 @@ def test_columns_are_levels_and_class_labels_have_names(rows):
 
 
 def test_what_is_no_split_with_images_and_labels_is_refused(rows):
-    for bad, words in [
+    for bad, message in [
         (huggingface.DatasetDict({"train": rows, "test": rows}), "train, test"),
         (rows.to_iterable_dataset(), "streaming"),
         ([1], "a list"),
         (rows.select([]), "without rows"),
     ]:
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=message):
             ht.datasets.from_huggingface(bad, levels=["kind", "name"], image="photo")
     with pytest.raises(OptionError, match="no column 'image'"):
         ht.datasets.from_huggingface(rows, levels=["kind"])

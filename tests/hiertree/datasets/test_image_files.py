@@ -29,10 +29,10 @@ def test_every_format_is_found_by_its_endings_and_decoded(tmp_path: Path, kind: 
 
 
 def test_postscript_under_another_name_starts_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = io.BytesIO()
-    PICTURE.save(content, "EPS")
+    encoded = io.BytesIO()
+    PICTURE.save(encoded, "EPS")
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.jpg").write_bytes(content.getvalue())
+    (tmp_path / "a" / "b.jpg").write_bytes(encoded.getvalue())
     (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     (tmp_path / "gs").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

@@ -17,8 +17,8 @@ from hiertree.pipelines.training.recipe.reading import load_recipe
 
 
 def write(root: Path, *names: str) -> Path:
-    for number, name in enumerate(names):
-        write_image(root / name, number)
+    for index, name in enumerate(names):
+        write_image(root / name, index)
     return root
 
 
@@ -66,27 +66,27 @@ def test_a_class_whose_letters_one_machine_composes_has_one_id(tmp_path: Path) -
     assert [image.size for image in test.images] == [(8, 6)] * 2
     mixed = write(tmp_path / "mixed", f"{composed}/1.jpg", f"{decomposed}/1.jpg", "lac/1.jpg")
     assert datasets.load_folder(mixed).tree.level_sizes == (2,)
-    parts = [datasets.load_folder(mixed, split, holdout=0.5) for split in ("train", "test")]
-    assert sorted(len(part) for part in parts) == [1, 2]
+    splits = [datasets.load_folder(mixed, split, holdout=0.5) for split in ("train", "test")]
+    assert sorted(len(split) for split in splits) == [1, 2]
 
 
 def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
-    parts = {split: datasets.load_folder(photos, split, holdout=0.5, seed=3) for split in ("train", "test")}
-    classes = {split: set(part.drop_absent_classes().tree.leaves) for split, part in parts.items()}
+    splits = {split: datasets.load_folder(photos, split, holdout=0.5, seed=3) for split in ("train", "test")}
+    classes = {split: set(dataset.drop_absent_classes().tree.leaves) for split, dataset in splits.items()}
     assert (len(classes["train"]), len(classes["test"]), classes["train"] & classes["test"]) == (2, 2, set())
     repeat = datasets.load_folder(photos, "test", holdout=0.5, seed=3)
     assert set(repeat.drop_absent_classes().tree.leaves) == classes["test"]
-    for share in (0.01, 1.0, 0.0, "half"):
+    for fraction in (0.01, 1.0, 0.0, "half"):
         with pytest.raises(OptionError, match="holdout"):
-            datasets.load_folder(photos, "train", holdout=share)
+            datasets.load_folder(photos, "train", holdout=fraction)
     with pytest.raises(OptionError, match="'train' or 'test'"):
         datasets.load_folder(photos, "val", holdout=0.5)
 
 
 def test_a_share_of_the_images_of_each_class_is_held_out(photos: Path) -> None:
-    parts = [datasets.load_folder(photos, split, holdout=0.5, holdout_by="images") for split in ("train", "test")]
-    names = [{part.images.name(row) for row in range(len(part))} for part in parts]
-    assert [part.tree.leaves for part in parts] == [datasets.load_folder(photos).tree.leaves] * 2
+    splits = [datasets.load_folder(photos, split, holdout=0.5, holdout_by="images") for split in ("train", "test")]
+    names = [{split.images.name(row) for row in range(len(split))} for split in splits]
+    assert [split.tree.leaves for split in splits] == [datasets.load_folder(photos).tree.leaves] * 2
     assert [len(split_names) for split_names in names] == [4, 4]
     assert not names[0] & names[1]
     write_image(photos / "built" / "tower" / "only.jpg")
@@ -114,12 +114,12 @@ def test_classes_of_which_no_image_is_known_are_dropped(photos: Path) -> None:
     whole = datasets.load_folder(photos, uneven="unknown")
     names = [whole.images.name(row) for row in range(len(whole))]
     rows = [names.index(name) for name in ("sky/1.jpg", "natural/3.jpg", "natural/sea/4.jpg", "natural/lake/0.jpg")]
-    part = whole.select(rows, split="some").drop_absent_classes()
-    assert part.tree.level_sizes == (2, 2)
-    assert [part.tree.labels_of(path) for path in part.paths] == [
+    split = whole.select(rows, split="some").drop_absent_classes()
+    assert split.tree.level_sizes == (2, 2)
+    assert [split.tree.labels_of(path) for path in split.paths] == [
         whole.tree.labels_of(whole.paths[row]) for row in rows
     ]
-    levels = datasets.statistics(part)["levels"]
+    levels = datasets.statistics(split)["levels"]
     assert [(level["nodes"], level["images"]["mean"]) for level in levels] == [(2, 2.0), (2, 1.0)]
 
 

@@ -26,10 +26,10 @@ ROWS = [
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    for number, (name, *_) in enumerate(ROWS):
+    for index, (name, *_) in enumerate(ROWS):
         file = tmp_path / "photos" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8 + number, 5), (40 * number, 0, 0)).save(file)
+        Image.new("RGB", (8 + index, 5), (40 * index, 0, 0)).save(file)
     return tmp_path / "photos"
 
 
@@ -231,10 +231,10 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
 
 def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(tmp_path: Path, photos: Path) -> None:
     table = write(tmp_path / "images.csv")
-    parts = [load(table, split, photos, split_column=None, holdout=0.34, seed=1) for split in ("train", "test")]
-    parts = [part.drop_absent_classes() for part in parts]
-    assert [len(part.tree) for part in parts] == [2, 1]
-    assert not set(parts[0].tree.leaves) & set(parts[1].tree.leaves)
+    splits = [load(table, split, photos, split_column=None, holdout=0.34, seed=1) for split in ("train", "test")]
+    splits = [held_out.drop_absent_classes() for held_out in splits]
+    assert [len(held_out.tree) for held_out in splits] == [2, 1]
+    assert not set(splits[0].tree.leaves) & set(splits[1].tree.leaves)
     by_image = load(table, "test", photos, split_column=None, holdout=0.5, holdout_by="images")
     assert by_image.drop_absent_classes().tree.leaves == ("Blue, Lake",)  # the only class of two images
     with pytest.raises(OptionError, match=r"holdout=0\.5 with the split column 'split'"):

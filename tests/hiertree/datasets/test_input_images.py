@@ -20,37 +20,37 @@ from hiertree.errors import ImageError, OptionError, TableError
 KINDS, PLACES = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def picture(number: int) -> bytes:
-    content = io.BytesIO()
-    Image.new("RGB", (6, 5), (number, 2 * number, 200)).save(content, "PNG")
-    return content.getvalue()
+def picture(index: int) -> bytes:
+    encoded = io.BytesIO()
+    Image.new("RGB", (6, 5), (index, 2 * index, 200)).save(encoded, "PNG")
+    return encoded.getvalue()
 
 
 def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
     path.parent.mkdir(exist_ok=True)
     with tarfile.open(path, "w") as archive:
-        for name, content in members:
+        for name, encoded in members:
             info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+            info.size = len(encoded)
+            archive.addfile(info, io.BytesIO(encoded))
 
 
-def sample(number: int, name: str, *, kinds: Sequence[str] = ("cls", "json")) -> list[tuple[str, bytes]]:
+def sample(index: int, name: str, *, kinds: Sequence[str] = ("cls", "json")) -> list[tuple[str, bytes]]:
     """The members of a sample, the image last."""
-    members = {"cls": str(KINDS[number]).encode(), "json": json.dumps(labels_of(number)).encode()}
-    return [*((f"{name}.{kind}", members[kind]) for kind in kinds), (f"{name}.png", picture(number))]
+    members = {"cls": str(KINDS[index]).encode(), "json": json.dumps(labels_of(index)).encode()}
+    return [*((f"{name}.{kind}", members[kind]) for kind in kinds), (f"{name}.png", picture(index))]
 
 
-def labels_of(number: int) -> dict[str, object]:
-    return {"kind": f"k{KINDS[number]}", "place": PLACES[number], "text": "a lake"}
+def labels_of(index: int) -> dict[str, object]:
+    return {"kind": f"k{KINDS[index]}", "place": PLACES[index], "text": "a lake"}
 
 
 @pytest.fixture
 def archives(tmp_path: Path) -> Path:
     """Two archives of four samples, whose names are the same in both."""
-    for part in range(2):
-        members = [member for row in range(4) for member in sample(4 * part + row, f"./photos/{row:03d}")]
-        write_tar(tmp_path / "shards" / f"train-{part:03d}.tar", members)
+    for split in range(2):
+        members = [member for row in range(4) for member in sample(4 * split + row, f"./photos/{row:03d}")]
+        write_tar(tmp_path / "shards" / f"train-{split:03d}.tar", members)
     return tmp_path / "shards"
 
 
@@ -110,14 +110,14 @@ def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
     archive_bytes = file.read_bytes()
     with tarfile.open(file) as archive:
         third = archive.getmembers()[5]
-    content = {
+    encoded = {
         "cut inside": archive_bytes[: third.offset_data + 20],
         "cut between members": archive_bytes[: third.offset],
         "header": archive_bytes[: third.offset] + b"\xff" * 512 + archive_bytes[third.offset_data :],
         "empty": b"",
         "gzip": b"\x1f\x8b\x08\x00" + archive_bytes,
     }[damage]
-    file.write_bytes(content)
+    file.write_bytes(encoded)
     with pytest.raises(ImageError, match=r"train-001\.tar cannot be read .*: expected a complete tar archive"):
         load_input_images(archives)
 
@@ -131,10 +131,10 @@ def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
 
 
 def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) -> None:
-    for number in range(8):
-        folder = tmp_path / f"k{KINDS[number]}" / f"p{PLACES[number]}"
+    for index in range(8):
+        folder = tmp_path / f"k{KINDS[index]}" / f"p{PLACES[index]}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.png").write_bytes(picture(number))
+        (folder / f"{index}.png").write_bytes(picture(index))
     images = load_input_images(tmp_path)
     assert images.dataset.paths.tolist() == [list(path) for path in zip(KINDS, PLACES, strict=True)]
     assert load_input_images(tmp_path, levels=["kind", "place"]).dataset.tree.level_names == ("kind", "place")
@@ -147,9 +147,9 @@ def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) ->
 
 
 def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
-    names = [f"{number}.png" for number in range(8)]
-    for number, name in enumerate(names):
-        (tmp_path / name).write_bytes(picture(number))
+    names = [f"{index}.png" for index in range(8)]
+    for index, name in enumerate(names):
+        (tmp_path / name).write_bytes(picture(index))
     split = ["train", "test"] * 4
     table = pd.DataFrame({"kind": KINDS, "image": names, "place": PLACES, "split": split})
     table.to_csv(tmp_path / "photos.csv", index=False)
@@ -164,6 +164,27 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     assert crossed.tree.level_sizes == (2, 4)
     table[["image", "split"]].to_parquet(tmp_path / "bare.parquet")
     assert not load_input_images(tmp_path / "bare.parquet").labeled
+
+
+def test_the_column_of_files_is_found_as_everywhere_else(tmp_path: Path) -> None:
+    names = [f"{index}.PNG" for index in range(8)]
+    for index, name in enumerate(names):
+        (tmp_path / name).write_bytes(picture(index))
+    table = pd.DataFrame({"id": [f"Q{index}" for index in range(8)], "kind": KINDS, "file": names, "place": PLACES})
+    table.iloc[::-1].to_csv(tmp_path / "t.csv")  # with the index
+    images = load_input_images(tmp_path / "t.csv")
+    assert shades(images) == list(range(8))[::-1]
+    assert images.dataset.tree.level_names == ("kind", "place")
+    assert images.about == "8 images with labels kind, place from the table's columns, files from file"
+    table[["id", "kind"]].to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(
+        TableError, match=r"none\.csv: no column of image files among id, kind: expected a column image"
+    ):
+        load_input_images(tmp_path / "none.csv")
+    table.assign(file=names[0]).to_csv(tmp_path / "same.csv", index=False)
+    with pytest.raises(TableError, match="no column of image files"):
+        load_input_images(tmp_path / "same.csv")
+    assert shades(load_input_images(tmp_path / "same.csv", image="file", levels=["kind"])) == [0] * 8
 
 
 def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Path) -> None:
@@ -202,7 +223,7 @@ def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Pa
 
 def test_a_name_with_dots_takes_the_labels_of_its_own_members(tmp_path: Path) -> None:
     names = ["track 2.0", "track 2.1", "track"]
-    members = [(f"{name}.cls", str(number).encode()) for number, name in enumerate(names)]
+    members = [(f"{name}.cls", str(index).encode()) for index, name in enumerate(names)]
     write_tar(
         tmp_path / "a.tar",
         [*members, *((f"{name}.png", picture(row)) for row, name in enumerate(names)), ("track.seg.png", picture(9))],
@@ -243,12 +264,12 @@ def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["folder", "archives", "table"])
 def test_a_split_is_known_by_all_of_its_names_everywhere(tmp_path: Path, kind: str) -> None:
     rows_of, table = {"training": (1, 2), "validation": (3,)}, ["image,kind,split"]
-    for part, rows in rows_of.items():
-        write_tar(tmp_path / "shards" / f"{part}-0.tar", [member for row in rows for member in sample(row, f"{row}")])
+    for split, rows in rows_of.items():
+        write_tar(tmp_path / "shards" / f"{split}-0.tar", [member for row in rows for member in sample(row, f"{row}")])
         for row in rows:
-            (tmp_path / part / "lake").mkdir(parents=True, exist_ok=True)
-            (tmp_path / part / "lake" / f"{row}.png").write_bytes(picture(row))
-            table.append(f"{part}/lake/{row}.png,lake,{part}")
+            (tmp_path / split / "lake").mkdir(parents=True, exist_ok=True)
+            (tmp_path / split / "lake" / f"{row}.png").write_bytes(picture(row))
+            table.append(f"{split}/lake/{row}.png,lake,{split}")
     (tmp_path / "images.csv").write_text("\n".join(table))
     (tmp_path / "shards").rename(tmp_path.parent / f"{tmp_path.name}-shards")
     source = {

@@ -63,16 +63,16 @@ def test_levels_of_a_table_a_frame_or_a_graph_are_above_the_classes(cub: Path, k
 
 def test_levels_above_replace_those_of_a_tree() -> None:
     train = load_synthetic("train", families=2, kinds=2, instances=2, images=1)
-    rows = pd.DataFrame([("odd" if number % 2 else "even", leaf) for number, leaf in enumerate(train.tree.leaves)])
+    rows = pd.DataFrame([("odd" if index % 2 else "even", leaf) for index, leaf in enumerate(train.tree.leaves)])
     dataset = place_above(train, rows.set_axis(["parity", "leaf"], axis=1))
     assert dataset.tree.level_names == ("parity", "instance")
-    assert dataset.paths[:, 0].tolist() == [number % 2 for number in range(len(train))]
+    assert dataset.paths[:, 0].tolist() == [index % 2 for index in range(len(train))]
 
 
 def test_a_recipe_names_what_is_above(tmp_path: Path) -> None:
-    for number, name in enumerate(("lake", "peak", "church", "tower")):
+    for index, name in enumerate(("lake", "peak", "church", "tower")):
         for split in ("train", "test"):
-            write_image(tmp_path / "photos" / split / name / "1.jpg", number)
+            write_image(tmp_path / "photos" / split / name / "1.jpg", index)
     (tmp_path / "kinds.csv").write_text("kind,type\nnatural,lake\nnatural,peak\nbuilt,church\nbuilt,tower\n")
     keys = [f"data={{name: folder, root: {tmp_path / 'photos'}}}", f"data.above={tmp_path / 'kinds.csv'}"]
     recipe = load_recipe("synthetic-happier", keys)

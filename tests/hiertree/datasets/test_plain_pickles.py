@@ -16,14 +16,14 @@ from hiertree.errors import TableError
 def test_every_protocol_gives_what_python_reads(tmp_path: Path, protocol: int) -> None:
     column = np.arange(6.0).reshape(2, 3)
     items = [1, 2.5, "ü", None, True, b"q"]
-    content = {
+    values_by_name = {
         "rows": np.arange(6).reshape(2, 3), "columns": np.asfortranarray(column), 7: [items, items, (1, (2, 3))],
         "scalar": np.float32(3), "big-endian": np.arange(5, dtype=">i4"), "empty": np.zeros((0, 3), np.uint8),
     }  # fmt: skip
-    (tmp_path / "a.pkl").write_bytes(pickle.dumps(content, protocol))
+    (tmp_path / "a.pkl").write_bytes(pickle.dumps(values_by_name, protocol))
     values = read_plain_pickle(tmp_path / "a.pkl")
-    assert list(values) == list(content)
-    for name, value in content.items():
+    assert list(values) == list(values_by_name)
+    for name, value in values_by_name.items():
         np.testing.assert_array_equal(values[name], value) if isinstance(value, np.ndarray) else None
         assert isinstance(value, np.ndarray) or values[name] == value
 

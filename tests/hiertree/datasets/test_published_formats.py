@@ -63,10 +63,10 @@ def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Pa
     assert dataset.paths.dtype == np.int32
     if "test_" not in dataset.split:
         assert dataset.tree.level_names == card.levels
-    if shape.parts is None:
+    if shape.query_and_gallery is None:
         assert dataset.queries is None
     else:
-        assert (len(dataset.queries), len(dataset.gallery)) == shape.parts
+        assert (len(dataset.queries), len(dataset.gallery)) == shape.query_and_gallery
     for index in range(len(dataset)):
         assert dataset.images[index].size[0] in (4, 6, 8, 32)
     copy = pickle.loads(pickle.dumps(dataset.images))
@@ -81,9 +81,9 @@ def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folde
 
 def test_published_sizes_are_accepted() -> None:
     card = datasets.describe("sop")
-    card.verify("train", 59_551, 11_318, "published")
+    card.verify("train", 59_551, 11_318)
     with pytest.raises(TableError, match="59,550 images instead of 59,551"):
-        card.verify("train", 59_550, 11_318, "published")
+        card.verify("train", 59_550, 11_318)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -213,17 +213,17 @@ def test_the_image_glued_to_dymls_header_is_not_lost(
 def test_landmark_images_come_from_archives_as_from_folders(tmp_path: Path, archives: bool) -> None:
     write_gldv2(tmp_path, archives=archives)
     train = load_gldv2(tmp_path, hierarchy=False, verify="structure")
-    for number in range(len(train)):
-        assert train.images[number].tobytes() == decoded(number)
+    for index in range(len(train)):
+        assert train.images[index].tobytes() == decoded(index)
     assert train.tree.leaves == (17, 4, 230, 9)
 
 
-def decoded(number: int) -> bytes:
+def decoded(index: int) -> bytes:
     import io
 
     from PIL import Image
 
-    return Image.open(io.BytesIO(jpeg(number))).tobytes()
+    return Image.open(io.BytesIO(jpeg(index))).tobytes()
 
 
 def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
@@ -343,19 +343,19 @@ def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(benchmark_folders: di
 def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[str, Path]) -> None:
     test = load_vehicleid(benchmark_folders["vehicleid-800"], "test", test_classes="all", verify="structure")
     assert (test.protocol, test.queries, test.gallery) == ("vehicleid", None, None)
-    parts = [(part.split, len(part)) for part in (test, *test.beside)]
-    assert parts == [("test_800", 9), ("test_1600", 9), ("test_2400", 6)]
+    splits = [(broken.split, len(broken)) for broken in (test, *test.beside)]
+    assert splits == [("test_800", 9), ("test_1600", 9), ("test_2400", 6)]
     assert len(load_vehicleid(benchmark_folders["vehicleid-800"], test_classes="all", verify="structure")) == 4
 
 
 def test_lists_of_either_published_size_are_accepted_and_named() -> None:
     card = datasets.describe("vehicleid-1600")
-    card.verify("test", 13_377, 1600, "published")
-    card.verify("test", 12_995, 1600, "published")
-    card.verify("train", 110_178, 13_134, "published")
+    card.verify("test", 13_377, 1600)
+    card.verify("test", 12_995, 1600)
+    card.verify("train", 110_178, 13_134)
     assert (card.lists_of("test", 13_377, 1600), card.lists_of("test", 12_995, 1600)) == (None, "Smooth-AP")
     with pytest.raises(TableError, match=r"7,332 images instead of 13,377"):
-        card.verify("test", 7_332, 1600, "published")
+        card.verify("test", 7_332, 1600)
 
 
 def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders: dict[str, Path]) -> None:
@@ -401,8 +401,8 @@ def test_names_of_categories_may_stand_in_a_file_of_their_own(
     import json
 
     write_benchmark("inaturalist-full", tmp_path)
-    content = json.loads((tmp_path / "train2018.json").read_text())
-    (tmp_path / "categories.json").write_text(json.dumps(content["categories"]))
+    pickled = json.loads((tmp_path / "train2018.json").read_text())
+    (tmp_path / "categories.json").write_text(json.dumps(pickled["categories"]))
     (tmp_path / "train2018.json").unlink()
     assert (
         load_inaturalist(tmp_path, verify="structure").tree
@@ -455,26 +455,26 @@ PICKLES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), PICKLES)
+@pytest.mark.parametrize(("pickled", "message"), PICKLES)
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_a_pickle_that_asks_for_anything_but_numbers_is_refused(
-    tmp_path: Path, content: Any, message: str, protocol: int
+    tmp_path: Path, pickled: Any, message: str, protocol: int
 ) -> None:
-    (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(content, protocol=protocol))
+    (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(pickled, protocol=protocol))
     with pytest.raises(TableError, match=message):
         load_revisited(tmp_path)
 
 
 def test_a_damaged_pickle_is_refused_wherever_it_breaks(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
-    content = (benchmark_folders["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
+    pickled = (benchmark_folders["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
     file = tmp_path / "gnd_roxford5k.pkl"
-    for end in range(0, len(content), 7):
-        file.write_bytes(content[:end])
+    for end in range(0, len(pickled), 7):
+        file.write_bytes(pickled[:end])
         with pytest.raises(TableError):
             load_revisited(tmp_path, verify="structure")
-    for place in range(0, len(content), 3):
-        changed = bytearray(content)
-        changed[place] ^= 0x55
+    for position in range(0, len(pickled), 3):
+        changed = bytearray(pickled)
+        changed[position] ^= 0x55
         file.write_bytes(changed)
         with suppress(HiertreeError):
             load_revisited(tmp_path, verify="structure")
@@ -530,19 +530,19 @@ def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list
         assert test.images.name(0).startswith(f"{images}/")
 
 
-@pytest.mark.parametrize("place", ["devkit", "."])
+@pytest.mark.parametrize("position", ["devkit", "."])
 def test_cars_are_read_from_the_devkit_of_their_second_release(
-    benchmark_folders: dict[str, Path], tmp_path: Path, place: str
+    benchmark_folders: dict[str, Path], tmp_path: Path, position: str
 ) -> None:
     root = tmp_path / "stanford_cars"
-    write_cars_devkit(root, test_annotations=place)
+    write_cars_devkit(root, test_annotations=position)
     for split in ("train", "test"):
         first = datasets.load("cars", benchmark_folders["cars"], split, verify="structure")
         second = datasets.load("cars", tmp_path, split, verify="structure")
         assert (len(second), second.tree.level_sizes) == (len(first), first.tree.level_sizes)
         assert set(second.tree.leaves) == set(first.tree.leaves)
         assert {image.tobytes() for image in second.images} == {image.tobytes() for image in first.images}
-    (root / place / "cars_test_annos_withlabels.mat").unlink()
+    (root / position / "cars_test_annos_withlabels.mat").unlink()
     with pytest.raises(MissingResourceError, match="cars_test_annos_withlabels"):
         datasets.load("cars", root)
 
@@ -560,7 +560,7 @@ def test_a_misspelt_option_of_a_benchmark_is_an_error() -> None:
     card: Any = datasets.describe("sop")
     images = ArrayImages(np.zeros((1, 4, 4), np.uint8), names=["a"])
     with pytest.raises(TypeError, match="earlier_row"):
-        card.dataset("train", [["a"], ["b"]], images, where=str, earlier_row=0, verify="structure")
+        card.dataset("train", [["a"], ["b"]], images, earlier_row=0)
 
 
 def load_both(name: str, first: Path, second: Path, split: str = "test") -> list[Any]:
@@ -624,8 +624,8 @@ def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folder
     assert (len(test.queries), len(test.gallery)) == (6, 2181)
     sets = [set(str(test.tree.leaves[node]).split(" + ")) for node in test.paths[:, 0].tolist()]
     for row in range(0, len(test), 97):
-        number = int(test.images.name(row).split("/")[-1][:4])
-        assert sets[row] == {label for bit, label in enumerate(NUS_LABELS) if number >> bit & 1}
+        index = int(test.images.name(row).split("/")[-1][:4])
+        assert sets[row] == {label for bit, label in enumerate(NUS_LABELS) if index >> bit & 1}
     brute = [[len(sets[query] & sets[item]) for item in test.gallery] for query in test.queries]
     assert np.array_equal(test.grades(), brute)
     assert np.array_equal(
@@ -648,12 +648,12 @@ def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path
     write_benchmark("labelme", tmp_path)
     test, train = (load_labelme(tmp_path, split, verify="structure") for split in ("test", "train"))
     value = [np.linalg.norm(a - b) for row, a in enumerate(train.vectors) for b in train.vectors[:row]]
-    shares = {1: 5, 2: 1, 5: 0.2, 10: 0.1}  # percent
-    farthest = {grade: np.percentile(value, share, method="hazen") for grade, share in shares.items()}
+    percents = {1: 5, 2: 1, 5: 0.2, 10: 0.1}  # percent
+    farthest = {grade: np.percentile(value, percent, method="hazen") for grade, percent in percents.items()}
     assert test.highest == 10
-    for grade, share in shares.items():  # squared distances are compared with percentiles of distances
+    for grade, percent in percents.items():  # squared distances are compared with percentiles of distances
         assert np.mean(value <= np.float64(test.farthest[grade] ** 2 + 1e-12)) == pytest.approx(
-            share / 100, abs=1.5 / len(value)
+            percent / 100, abs=1.5 / len(value)
         )
     assert test.vectors[train.paths[:, 0]].shape == (50, 8)
     slow = np.zeros((10, 50), np.uint8)
@@ -728,8 +728,8 @@ def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders: dict[str
     from hiertree.pipelines.training.data.splits import check_apart
 
     train, test = (
-        datasets.load("imagenet100", benchmark_folders["imagenet100"], part, verify="structure")
-        for part in ("train", "test")
+        datasets.load("imagenet100", benchmark_folders["imagenet100"], broken, verify="structure")
+        for broken in ("train", "test")
     )
     check_apart(train, test)
     with pytest.raises(TableError, match=r"6 of 15 images of the split 'test' are in 'train'"):
@@ -762,10 +762,10 @@ def test_a_pickle_of_other_values_is_refused(
 ) -> None:
     write_benchmark(name, tmp_path)
     path = next(tmp_path.rglob(file))
-    content = part = pickle.loads(path.read_bytes(), encoding="latin1")
+    pickled = broken = pickle.loads(path.read_bytes(), encoding="latin1")
     for key in keys[:-1]:
-        part = part[key]
-    part[keys[-1]] = value
-    path.write_bytes(pickle.dumps(content))
+        broken = broken[key]
+    broken[keys[-1]] = value
+    path.write_bytes(pickle.dumps(pickled))
     with pytest.raises(TableError, match=message):
         datasets.load(name, tmp_path, "test" if name == "roxford5k" else "train", verify="structure")

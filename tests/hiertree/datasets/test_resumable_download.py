@@ -26,12 +26,12 @@ IMAGE = bytes(range(256)) * 4000  # a megabyte
 
 
 def archive() -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=0) as tar:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=0) as tar:
         member = tarfile.TarInfo("birds/images/one.jpg")
         member.size = len(IMAGE)
         tar.addfile(member, io.BytesIO(IMAGE))
-    return content.getvalue()
+    return packed.getvalue()
 
 
 ARCHIVE = archive()
@@ -43,7 +43,7 @@ class Site:
     """A server of one file, and what it does wrong."""
 
     url: str = ""
-    content: bytes = ARCHIVE
+    packed: bytes = ARCHIVE
     breaks_after: list[int] = field(default_factory=list)  # bytes sent in each of the next answers before it hangs up
     statuses: list[int] = field(default_factory=list)  # of the next answers, before any that works
     knows_ranges: bool = True
@@ -60,7 +60,7 @@ def site() -> Iterator[Site]:
             if served.statuses:
                 self.send_error(served.statuses.pop(0))
                 return
-            total, start = len(served.content), 0
+            total, start = len(served.packed), 0
             if served.knows_ranges and self.headers.get("Range"):
                 start = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
             if start >= total:
@@ -76,7 +76,7 @@ def site() -> Iterator[Site]:
             self.end_headers()
             size = served.breaks_after.pop(0) if served.breaks_after else total
             with suppress(ConnectionError):  # a client that stopped listening
-                self.wfile.write(served.content[start : start + size])
+                self.wfile.write(served.packed[start : start + size])
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""

@@ -30,10 +30,10 @@ def labels_of(dataset: ImageDataset) -> list[tuple[str, ...]]:
 
 def check_shared(first: ImageDataset, second: ImageDataset) -> None:
     """Images of one class have one id at each level, images of two classes have two."""
-    sides = [(labels_of(part), part.paths) for part in (first, second)]
+    pairs_of_split = [(labels_of(dataset), dataset.paths) for dataset in (first, second)]
     for level in range(1, first.paths.shape[1] + 1):
-        texts = np.array([["/".join(label[:level])] for labels, _ in sides for label in labels])
-        ids = np.concatenate([paths[:, level - 1 : level] for _, paths in sides])
+        texts = np.array([["/".join(label[:level])] for labels, _ in pairs_of_split for label in labels])
+        ids = np.concatenate([paths[:, level - 1 : level] for _, paths in pairs_of_split])
         np.testing.assert_array_equal(texts == texts.T, ids == ids.T)
 
 
@@ -43,7 +43,7 @@ def check_splits(load: Callable[[str], ImageDataset]) -> None:
         check_shared(first, second)
     for level, size in enumerate(train.tree.level_sizes):
         assert sorted(set(train.paths[:, level].tolist())) == list(range(size))
-    codes = [np.eye(5)[[CLASSES.index(label[-2:]) for label in labels_of(part)]] for part in (test, train)]
+    codes = [np.eye(5)[[CLASSES.index(label[-2:]) for label in labels_of(dataset)]] for dataset in (test, train)]
     in_training = np.isin(test.paths[:, -1], train.paths[:, -1])
     result = evaluate(codes[0][in_training], test.paths[in_training], codes[1], train.paths, metrics=["R@1", "R@1[1]"])
     assert result.summary().tolist() == [1.0, 1.0]
@@ -53,10 +53,10 @@ def check_splits(load: Callable[[str], ImageDataset]) -> None:
     assert (pruned.paths.max(axis=0) + 1).tolist() == [2, 5]
 
 
-def picture(number: int) -> bytes:
-    content = io.BytesIO()
-    Image.new("RGB", (6, 5), (number, 0, 0)).save(content, "PNG")
-    return content.getvalue()
+def picture(index: int) -> bytes:
+    encoded = io.BytesIO()
+    Image.new("RGB", (6, 5), (index, 0, 0)).save(encoded, "PNG")
+    return encoded.getvalue()
 
 
 @pytest.fixture
@@ -65,16 +65,16 @@ def folders(tmp_path: Path) -> Path:
     rows = []
     for split, order in ORDERS.items():
         with tarfile.open(tmp_path / f"{split}-000.tar", "w") as archive:
-            for place, number in enumerate(order):
-                kind, name = CLASSES[number]
-                file = tmp_path / "photos" / split / kind / name / f"{place}.png"
+            for rank, index in enumerate(order):
+                kind, name = CLASSES[index]
+                file = tmp_path / "photos" / split / kind / name / f"{rank}.png"
                 file.parent.mkdir(parents=True)
-                file.write_bytes(picture(number))
-                rows.append((f"{split}/{kind}/{name}/{place}.png", kind, name, split))
-                for ending, content in (("png", picture(number)), ("json", f'{{"kind": "{kind}", "name": "{name}"}}')):
-                    info = tarfile.TarInfo(f"{place}.{ending}")
-                    info.size = len(content)
-                    archive.addfile(info, io.BytesIO(content if isinstance(content, bytes) else content.encode()))
+                file.write_bytes(picture(index))
+                rows.append((f"{split}/{kind}/{name}/{rank}.png", kind, name, split))
+                for ending, encoded in (("png", picture(index)), ("json", f'{{"kind": "{kind}", "name": "{name}"}}')):
+                    info = tarfile.TarInfo(f"{rank}.{ending}")
+                    info.size = len(encoded)
+                    archive.addfile(info, io.BytesIO(encoded if isinstance(encoded, bytes) else encoded.encode()))
     table = pd.DataFrame(rows, columns=["file", "kind", "name", "part"])
     pd.concat([table[table["part"] != "train"], table[table["part"] == "train"]]).to_csv(
         tmp_path / "t.csv", index=False
@@ -115,10 +115,10 @@ def test_what_is_held_out_shares_its_ids(folders: Path, by: str) -> None:
     (folders / "photos" / "test" / "natural" / "lake" / "7.png").write_bytes(picture(0))
     (folders / "photos" / "test" / "built" / "dam" / "7.png").write_bytes(picture(0))
     options = {"holdout": 0.5, "holdout_by": by, "seed": 3}
-    parts = [datasets.load_folder(folders / "photos" / "test", split, **options) for split in ("train", "test")]
-    check_shared(*parts)
-    assert len(parts[0]) + len(parts[1]) == 7
-    assert set(parts[0].paths[:, 1].tolist()) == set(range(parts[0].tree.level_sizes[1]))
+    by_split = [datasets.load_folder(folders / "photos" / "test", split, **options) for split in ("train", "test")]
+    check_shared(*by_split)
+    assert len(by_split[0]) + len(by_split[1]) == 7
+    assert set(by_split[0].paths[:, 1].tolist()) == set(range(by_split[0].tree.level_sizes[1]))
     options |= {"root": folders / "photos", "image": "file", "levels": ["kind", "name"]}
     if by == "classes":
         check_shared(*(datasets.load_table(folders / "t.csv", split, **options) for split in ("train", "test")))
@@ -128,10 +128,10 @@ def test_what_is_held_out_shares_its_ids(folders: Path, by: str) -> None:
 def test_splits_of_hugging_face_share_their_ids(folders: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     huggingface = pytest.importorskip("datasets")
     monkeypatch.setattr(huggingface.config, "HF_DATASETS_CACHE", folders / "cache")
-    parts = {}
+    by_split = {}
     for split, order in ORDERS.items():
-        kinds, names = zip(*(CLASSES[number] for number in order), strict=True)
-        images = [{"bytes": picture(number), "path": None} for number in order]
+        kinds, names = zip(*(CLASSES[index] for index in order), strict=True)
+        images = [{"bytes": picture(index), "path": None} for index in order]
         rows = huggingface.Dataset.from_dict({"image": images, "kind": kinds, "name": names})
         rows = rows.cast_column("image", huggingface.Image())
         if kind == "class labels":
@@ -139,8 +139,8 @@ def test_splits_of_hugging_face_share_their_ids(folders: Path, kind: str, monkey
                 column = ("kind", "name")[level]
                 texts = list(dict.fromkeys(row[level] for row in CLASSES))
                 rows = rows.cast_column(column, huggingface.ClassLabel(names=texts))
-        parts[split] = rows
-    splits = huggingface.DatasetDict(parts)
+        by_split[split] = rows
+    splits = huggingface.DatasetDict(by_split)
     check_splits(lambda split: datasets.from_huggingface(splits, levels=["kind", "name"], split=split))
     splits.save_to_disk(folders / "saved")
     check_splits(lambda split: datasets.load_huggingface(folders / "saved", split, levels=["kind", "name"]))
@@ -160,7 +160,7 @@ def test_parts_of_a_hugging_face_split_share_their_ids(tmp_path: Path, monkeypat
     (tmp_path / "stored").mkdir()
     rows.to_parquet(tmp_path / "stored" / "train.parquet")
     halves = [
-        datasets.load_huggingface(tmp_path / "stored", f"train[{part}]", levels=["name"]) for part in (":50%", "50%:")
+        datasets.load_huggingface(tmp_path / "stored", f"train[{half}]", levels=["name"]) for half in (":50%", "50%:")
     ]
     assert [labels_of(half) for half in halves] == [[("f",), ("d",), ("b",)], [("e",), ("c",), ("a",)]]
     check_shared(*halves)
@@ -179,7 +179,9 @@ def test_splits_of_a_benchmark_share_their_ids(tmp_path: Path, name: str) -> Non
     card = datasets.describe(name)
     loaded = {split: datasets.load(name, tmp_path, split, verify="structure") for split in card.splits}
     pairs = [
-        pair for pair in combinations(loaded, 2) if not ("gldv2" in name and sum("train" in part for part in pair) == 1)
+        pair
+        for pair in combinations(loaded, 2)
+        if not ("gldv2" in name and sum("train" in split for split in pair) == 1)
     ]
     assert pairs or len(loaded) == 1
     for pair in pairs:

@@ -39,16 +39,6 @@ def test_the_defaults_are_what_the_documentation_says(split: str) -> None:
     assert (image.size, image.mode) == ((32, 32), "RGB")
 
 
-def test_ids_of_every_level_run_without_gaps_and_names_say_their_path() -> None:
-    dataset = load_synthetic("train", instances=2, images=3)
-    for level, size in enumerate(dataset.tree.level_sizes):
-        assert np.array_equal(np.unique(dataset.paths[:, level]), np.arange(size))
-    for index in (0, 7, len(dataset) - 1):
-        family, kind, leaf = dataset.tree.labels_of(dataset.paths[index].tolist())
-        assert leaf == f"{family}/{kind}/{str(leaf).rsplit('/', 1)[1]}"
-        assert dataset.images.name(index).rsplit("/", 1)[0] == leaf
-
-
 def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on() -> None:
     train, test = load_synthetic("train", images=1), load_synthetic("test", images=1)
     test = test.drop_absent_classes()
@@ -124,7 +114,6 @@ def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside() -> None:
 def test_oklch_gives_published_colors() -> None:
     red = oklch(np.float32(0.62796), np.float32(0.25768), np.float32(29.2339 / 360))
     assert np.allclose(red, [1, 0, 0], atol=0.01)
-    assert np.allclose(oklch(np.float32(1), np.float32(0), np.float32(0)), 1, atol=1e-3)
 
 
 @pytest.mark.parametrize(

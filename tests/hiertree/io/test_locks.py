@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from hiertree.errors import OutputError
-from hiertree.io.locks import locked_file, locked_folder, remove_abandoned_lock
+from hiertree.io.files import locked_file, locked_folder, remove_abandoned_lock
 
 HOLDER = """
 import os, sys, time
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 with locked_folder(sys.argv[1]):
     child = os.fork() if sys.argv[2] == "with a child" else -1
     if child:
@@ -101,7 +101,7 @@ def test_a_link_where_a_lock_belongs_is_never_followed(tmp_path):
 AS_USER = """
 import os, sys, tempfile, time
 from hiertree.errors import OutputError
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 with tempfile.TemporaryDirectory() as folder, locked_folder(folder):
     pass  # everything is imported, which another user may not read
 os.umask(0o077)
@@ -142,7 +142,7 @@ def test_many_that_take_turns_never_meet(tmp_path):
     script = """
 import sys, time
 from pathlib import Path
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 for _ in range(20):
     with locked_folder(sys.argv[1], seconds=60):
         inside = Path(sys.argv[2])

@@ -10,9 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packing import pack
 
 from hiertree.errors import TableError
-from hiertree.io.tables import LONGEST_CELL, integer_column, read_table, write_table
+from hiertree.io.tables import (
+    LONGEST_CELL,
+    PACKED_SUFFIXES,
+    are_names,
+    integer_column,
+    is_empty,
+    read_table,
+    write_table,
+)
 
 
 def write(folder, content, name="t.csv"):
@@ -33,10 +42,84 @@ def test_cells_stay_text(tmp_path):
     assert table.to_numpy().tolist() == [["007", "", "null"], ["1e3", "nan", "NaN"]]
 
 
-def test_a_packed_table_is_read_as_the_plain_one(tmp_path):
+@pytest.mark.parametrize("suffix", PACKED_SUFFIXES)
+def test_a_packed_table_is_read_as_the_plain_one(tmp_path, suffix):
     content = b'\xef\xbb\xbfid,name\r\n1,"a, ""b"""\r\n\r\n2,"two\r\nlines"\r\n'
-    expected, packed = write(tmp_path, content), write(tmp_path, gzip.compress(content), "t.csv.gz")
-    assert read_table(packed).equals(read_table(expected))
+    pack(tmp_path / f"t.csv{suffix}", content)
+    assert read_table(tmp_path / f"t.csv{suffix}").equals(read_table(write(tmp_path, content)))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "sep.csv", "end.csv", "t.PARQUET", "t.pq", "t.xlsx", "t.csv.zst"])
+@pytest.mark.parametrize("index", ["none", "range", "filtered", "named", "text"])
+def test_what_pandas_writes_is_read_without_its_index(tmp_path, name, index):
+    """A frame's index is no column of data; one with a name comes first, as ``reset_index`` puts it."""
+    frame = pd.DataFrame({"file": ["a.jpg", "b c.jpg", "d.jpg"], "kind": ["NA", "lake", "007"], "n": [3, 1, 2]})
+    frame = frame if index in ("none", "range") else frame.iloc[[2, 0, 1]]
+    frame = frame.set_index("file") if index == "named" else frame.set_index(pd.Index(["x1", "x2", "x3"]))
+    if index not in ("named", "text"):
+        frame = frame.reset_index(drop=True) if index in ("none", "range") else frame.set_axis([7, 3, 5])
+    options = {"index": index != "none"}
+    path = tmp_path / name
+    if name.endswith(("PARQUET", "pq")):
+        frame.to_parquet(path, **options)
+    elif name == "t.xlsx":
+        frame.to_excel(path, **options)
+    else:
+        delimiter = {"t.tsv": "\t", "sep.csv": ";"}.get(name, ",")
+        text = ("sep=;\n" if name == "sep.csv" else "") + frame.to_csv(sep=delimiter, **options)
+        text = text.replace("\n", ",,\n") if name == "end.csv" else text
+        pack(path, text.encode()) if name.endswith("zst") else path.write_text(text)
+    table = read_table(path)
+    if index == "named" and options["index"]:
+        frame = frame.reset_index()
+    expected = frame.astype(str).to_numpy().tolist()
+    columns = list(frame.columns)
+    if index == "text":  # names of rows, perhaps
+        assert table.iloc[:, 0].tolist() == ["x1", "x2", "x3"]
+        table = table.iloc[:, 1:]
+    assert (list(table.columns), table.to_numpy().tolist()) == (columns, expected)
+
+
+def test_cells_in_a_column_without_a_name_are_refused(tmp_path):
+    with pytest.raises(TableError, match=r"t\.csv, line 3: '3': expected a name for each column"):
+        read_table(write(tmp_path, "a,b,\n1,2,\n1,2,3\n"))
+
+
+def test_lists_in_parquet_are_values_between_bars(tmp_path):
+    pd.DataFrame({"id": [1, 2, 3], "values": [["lake", "dam"], [], None]}).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet")["values"].tolist() == ["lake|dam", "", ""]
+
+
+def test_small_files_that_unpack_to_huge_ones_are_refused_at_once(tmp_path):
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
+        file.write(b"a,b\n" + b"1,2\n" * 20_000_000)
+    ones = np.zeros(2 * 10**8, np.int8)
+    pq.write_table(pa.table({"a": ones}), tmp_path / "t.parquet", compression="zstd")
+    for name in ("t.csv.gz", "t.parquet"):
+        with pytest.raises(TableError, match=rf"{name}.* bytes unpack to more than"):
+            read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("cell", ["#N/A", "#REF!", "<NA>", "NaT", "[nan]", "\\N", "nan", " ", "\t"])
+def test_what_programs_write_for_nothing_is_no_label(cell):
+    assert is_empty(cell)
+    assert not is_empty(f"{cell}x".strip())
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["a.jpg", "b c.PNG", "photos/d.tiff"], True),
+        (["0a1b", "17f3"], True),
+        ([3, 1, 2], True),
+        (["a.jpg", "a.jpg"], False),
+        (["lake", "peak"], False),
+        (["Rhine 1", "Rhine 2"], False),
+        (["17"], False),
+    ],
+)
+def test_columns_of_files_or_ids_name_rows(cells, expected):
+    assert are_names(cells) is expected
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(cas
     visits = {label: max(1, sizes[label] // m) for label in large}
     generator, expected = np.random.default_rng([options.get("seed", 0), 0]), list[frozenset[int]]()
     while len(expected) < len(sampler):
-        order = [large[number] for number in generator.permutation(len(large))]
+        order = [large[index] for index in generator.permutation(len(large))]
         expected = epoch_of_the_authors(visits, options["batch_size"] // m, order)
     visit_counts = Counter(frozenset(labels[batch].tolist()) for batch in batches)
     assert visit_counts <= Counter(expected)

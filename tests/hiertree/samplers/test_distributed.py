@@ -15,21 +15,21 @@ from hiertree.samplers import DistributedBatches
 
 
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.sampled_from(["split", "deal", "replicate"]), st.data())
-def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: Any, data: st.DataObject) -> None:
+def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, policy: Any, data: st.DataObject) -> None:
     plan = list(build(case))
     size = data.draw(st.integers(1, 3))
     visits = build(case).classes_per_batch
-    if (share == "split" and visits % size) or (share == "deal" and len(plan) < size):
+    if (policy == "split" and visits % size) or (policy == "deal" and len(plan) < size):
         with pytest.raises(OptionError):
-            DistributedBatches(build(case), share=share, rank=0, world_size=size)
+            DistributedBatches(build(case), share=policy, rank=0, world_size=size)
         return
-    ranks = [DistributedBatches(build(case), share=share, rank=rank, world_size=size) for rank in range(size)]
+    ranks = [DistributedBatches(build(case), share=policy, rank=rank, world_size=size) for rank in range(size)]
     batches_of_ranks = [list(rank) for rank in ranks]
     assert {len(batches) for batches in batches_of_ranks} == {len(rank) for rank in ranks} == {len(ranks[0])}
-    if share == "split":
-        assert [list(chain(*parts)) for parts in zip(*batches_of_ranks, strict=True)] == plan
-    elif share == "deal":
-        assert [batch for parts in zip(*batches_of_ranks, strict=True) for batch in parts] == plan[
+    if policy == "split":
+        assert [list(chain(*pieces_of_ranks)) for pieces_of_ranks in zip(*batches_of_ranks, strict=True)] == plan
+    elif policy == "deal":
+        assert [batch for pieces_of_ranks in zip(*batches_of_ranks, strict=True) for batch in pieces_of_ranks] == plan[
             : size * len(ranks[0])
         ]
     else:
@@ -37,13 +37,13 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
     done = data.draw(st.integers(0, len(ranks[0])))
     states = []
     for rank in range(size):
-        copy = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
+        copy = DistributedBatches(build(case), share=policy, rank=rank, world_size=size)
         batches = iter(copy)
         assert [next(batches) for _ in range(done)] == batches_of_ranks[rank][:done]
         states.append(copy.state_dict())
     assert states == [{"epoch": 0, "batch": done}] * size
     for rank in range(size):
-        resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
+        resumed = DistributedBatches(build(case), share=policy, rank=rank, world_size=size)
         resumed.load_state_dict(states[0])
         if done < len(resumed):
             assert list(resumed) == batches_of_ranks[rank][done:]
@@ -78,8 +78,8 @@ def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() 
 
     distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=5)
     try:
-        share = DistributedBatches(samplers()[0])
+        policy = DistributedBatches(samplers()[0])
     finally:
         distributed.destroy_process_group()
-    assert (share.rank, share.world_size) == (1, 5)
-    assert next(iter(share)) == next(iter(samplers()[0]))[4:8]
+    assert (policy.rank, policy.world_size) == (1, 5)
+    assert next(iter(policy)) == next(iter(samplers()[0]))[4:8]

@@ -23,9 +23,9 @@ from hiertree.samplers import ClassBalancedSampler, DistributedBatches
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> None:
-    def epoch(number: int, seed: int = 0) -> list[list[int]]:
+    def epoch(index: int, seed: int = 0) -> list[list[int]]:
         sampler = samplers(seed)[kind]
-        sampler.set_epoch(number)
+        sampler.set_epoch(index)
         return list(sampler)
 
     assert epoch(3) == epoch(3)
@@ -94,12 +94,12 @@ def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time
 
 def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> None:
     sampler = ClassBalancedSampler([0] * 20 + [1] * 20, batch_size=4, images_per_class=2, reduce_per_class=4)
-    parts = []
+    by_rank = []
     for epoch in range(4):
         sampler.set_epoch(epoch)
-        parts.append(frozenset(item for batch in sampler for item in batch))
-    assert [len(part) for part in parts] == [8] * 4
-    assert len(set(parts)) == 4
+        by_rank.append(frozenset(item for batch in sampler for item in batch))
+    assert [len(of_rank) for of_rank in by_rank] == [8] * 4
+    assert len(set(by_rank)) == 4
     with pytest.raises(OptionError, match="at least images_per_class=2"):
         ClassBalancedSampler([0, 0], batch_size=2, images_per_class=2, reduce_per_class=1)
 
@@ -130,8 +130,8 @@ def epochs_of(sampler: Any, count: int) -> list[list[list[int]]]:
     return epochs
 
 
-def shared(kind: int, share: Any = "deal") -> DistributedBatches:
-    return DistributedBatches(samplers()[kind], share=share, rank=1, world_size=2)
+def shared(kind: int, policy: Any = "deal") -> DistributedBatches:
+    return DistributedBatches(samplers()[kind], share=policy, rank=1, world_size=2)
 
 
 KINDS: list[Callable[[], Any]] = [

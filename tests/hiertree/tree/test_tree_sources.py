@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import networkx as nx
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import hiertree as ht
 from hiertree.errors import EmptyLabelError, OptionError, TableError
-from hiertree.tree import read_edges
+from hiertree.tree import read_edges, read_taxonomy
+from hiertree.tree.formats import is_taxonomy
 
 ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "it's (a) church", 4), ("natural", "lake", 9)]
 NAMES = ["kind", "supercategory", "landmark_id"]
@@ -138,3 +140,114 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, reader):
     file.write_bytes("natural lake\nnatural p\xe9ak\n".encode("latin-1"))
     with pytest.raises(TableError, match=r"tree\.txt, line 2: bytes that are not UTF-8; save the file as UTF-8"):
         reader(file)
+
+
+CATEGORIES = {
+    "Animals & Pet Supplies": "1",
+    "Animals & Pet Supplies > Live Animals": "3237",
+    "Animals & Pet Supplies > Pet Supplies": "2",
+    "Animals & Pet Supplies > Pet Supplies > Bird Supplies": "3",
+    "Apparel - Old": "166",
+    "Apparel - Old > Clothing": "1604",
+}
+TAXONOMIES = {
+    "Google": ("# Google_Product_Taxonomy_Version: 2021-09-21", "{0}", None),
+    "Google with ids": ("# Google_Product_Taxonomy_Version: 2021-09-21", "{1} - {0}", ""),
+    "Shopify": (
+        "# Shopify Product Taxonomy - Categories: 2025\n# Format: {GID} : {names}\n",
+        "gid://x/{1}   : {0}",
+        "gid://x/",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAXONOMIES)
+def test_published_taxonomies_of_products_are_read_as_they_come(tmp_path, name):
+    head, line, prefix = TAXONOMIES[name]
+    file = tmp_path / "taxonomy.txt"
+    file.write_text("\n".join([head, *(line.format(*pair) for pair in CATEGORIES.items()), ""]))
+    assert is_taxonomy(file)
+    edges, labels = read_taxonomy(file)
+    ids = {path: path if prefix is None else prefix + number for path, number in CATEGORIES.items()}
+    tree = ht.LabelTree.from_edges(edges, labels=labels, uneven="unknown", inner_leaves="all")
+    assert set(tree.leaves) == set(ids.values())
+    for path, node in ids.items():
+        assert tree.labels_of(tree.paths([node])[0]) == tuple(path.split(" > "))
+    graph = nx.DiGraph(edges)
+    assert nx.is_arborescence(graph)
+    assert {labels[node] for node in graph if not graph.out_degree(node)} == {
+        "Live Animals",
+        "Bird Supplies",
+        "Clothing",
+    }
+
+
+def test_paths_in_one_text_are_the_rows_that_they_stand_for(tmp_path, caplog):
+    rows = [("animals", "birds", "wren"), ("animals", "birds", "owl"), ("plants", "trees", "oak")]
+    for separator in (" > ", ";", "|", "/"):
+        texts = [separator.join(row) for row in rows]
+        tree = ht.LabelTree.from_paths(rows)
+        assert ht.LabelTree.from_paths(texts, separator=separator) == tree
+        frame = pd.DataFrame({"shop": ["a", "a", "a"], "path": texts})
+        names = ("shop", "path_1", "path_2", "path_3")
+        with_shop = ht.LabelTree.from_paths([("a", *row) for row in rows], level_names=names)
+        assert ht.LabelTree.from_frame(frame, separator=separator) == with_shop
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        assert ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["shop", "path"], separator=separator) == with_shop
+        assert not caplog.records
+        ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["shop", "path"])
+        assert f"path: each label holds {separator!r}; pass separator=" in caplog.text
+        caplog.clear()
+
+
+def test_ranks_that_are_not_known_end_a_path():
+    texts = [
+        "k__Bacteria; p__Firmicutes; c__",
+        "k__Bacteria; p__Firmicutes; c__Bacilli",
+        "k__Bacteria; p__; c__Bacilli",
+    ]
+    tree = ht.LabelTree.from_paths(texts[:2], separator=";", uneven="unknown")
+    assert tree.paths(["p__Firmicutes", "c__Bacilli"]).tolist() == [[0, 0, -1], [0, 0, 0]]
+    with pytest.raises(EmptyLabelError, match="gaps='above' or 'below'"):
+        ht.LabelTree.from_paths(texts[2:], separator=";", uneven="unknown")
+    with pytest.raises(OptionError, match="separator=''"):
+        ht.LabelTree.from_paths(texts, separator="")
+
+
+def test_edges_as_networkx_writes_them_are_read(tmp_path):
+    graph, file = nx.DiGraph([("a", "b c"), ("a", "d")]), tmp_path / "edges.txt"
+    nx.write_edgelist(graph, file, delimiter="\t")
+    assert read_edges(file) == list(graph.edges)
+    plain = nx.DiGraph([("a", "b"), ("a", "d")])
+    nx.set_edge_attributes(plain, 0.5, "weight")
+    nx.write_edgelist(plain, file)
+    assert read_edges(file) == list(plain.edges)
+    file.write_text("# of somebody\na b\n")
+    assert read_edges(file) == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("format-version: 1.2\n[Term]\n", r"OBO format.*obonet\.read_obo"),
+        ('<?xml version="1.0"?>\n<rdf:RDF>', r"OWL format.*obonet\.read_obo"),
+        ("#NEXUS\nbegin trees;", r"NEXUS format.*Bio\.Phylo\.read\(path, 'nexus'\)"),
+        ("((a,b)x,c)root;\n", r"Newick format.*Bio\.Phylo\.read\(path, 'newick'\)"),
+        ("Animals\nAnimals > Birds\nAnimals > Cats\n", r"line 1: 'Animals'.*two words.*separator=' > '"),
+    ],
+)
+def test_other_formats_are_named_with_the_line_that_reads_them(tmp_path, content, line):
+    (tmp_path / "tree.txt").write_text(content)
+    with pytest.raises(TableError, match=rf"tree\.txt.*{line}"):
+        read_edges(tmp_path / "tree.txt")
+
+
+@pytest.mark.parametrize(
+    "spellings", [("cafe\u0301", "caf\u00e9"), ("lake\u200d", "lake"), ("\u200bthe lake\u200c", "the lake")]
+)
+def test_spellings_of_one_text_are_one_label(spellings):
+    rows = [("water", spellings[0], 1), ("water", spellings[1], 2)]
+    tree = ht.LabelTree.from_paths(rows)
+    assert tree.level_sizes == (1, 1, 2)
+    leaves = ht.LabelTree.from_paths([("water", spellings[0])])
+    assert leaves.paths([spellings[0], spellings[1]]).tolist() == [[0, 0], [0, 0]]

@@ -68,8 +68,10 @@ def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> Non
 def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss() -> None:
     """``xbm_loss.py`` of SupRank: 1 − s of positives and s of negatives above 0.5, summed, over the queries."""
     (embeddings, paths), (references, other_paths) = batch(0), batch(1)
-    parts = {"distance": "DotProductSimilarity", "reducer": "SumReducer"}
-    loss = PytorchMetricLearning("ContrastiveLoss", loss_options={"pos_margin": 1.0, "neg_margin": 0.5, **parts})
+    modules_by_name = {"distance": "DotProductSimilarity", "reducer": "SumReducer"}
+    loss = PytorchMetricLearning(
+        "ContrastiveLoss", loss_options={"pos_margin": 1.0, "neg_margin": 0.5, **modules_by_name}
+    )
     loss(embeddings.requires_grad_(), paths, references, other_paths).backward()
     gradient, embeddings.grad = embeddings.grad, None
     scores = torch.nn.functional.normalize(embeddings) @ torch.nn.functional.normalize(references).T

@@ -7,15 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
-from hiertree.losses import (
-    HAPPIER,
-    CrossBatchMemory,
-    Loss,
-    PytorchMetricLearning,
-    SupAP,
-    SupHAP,
-    large_batch_backward,
-)
+from hiertree.losses import HAPPIER, CrossBatchMemory, Loss, PytorchMetricLearning, SupAP, SupHAP, large_batch_backward
 
 SIZE = 5
 
@@ -38,7 +30,7 @@ def test_a_batch_is_ranked_among_itself_and_all_earlier_ones(enqueue: str) -> No
         loss(*batch(seed))
     value = loss(*batch(2))
     assert loss.num_remembered == 24
-    embeddings, paths = (torch.cat(parts) for parts in zip(*map(batch, range(3)), strict=True))
+    embeddings, paths = (torch.cat(tensors) for tensors in zip(*map(batch, range(3)), strict=True))
     valid = ~torch.eye(24, dtype=torch.bool)[16:]
     torch.testing.assert_close(value, SupHAP()(*batch(2), embeddings, paths, valid=valid))
 
@@ -70,8 +62,8 @@ def test_the_oldest_leave_a_full_memory() -> None:
     for seed in range(5):
         loss(*batch(seed))
     assert loss.num_remembered == 20
-    content = torch.cat([batch(seed)[0] for seed in range(5)])[-20:]
-    torch.testing.assert_close(loss.embeddings.sort(dim=0).values, content.sort(dim=0).values)
+    expected_rows = torch.cat([batch(seed)[0] for seed in range(5)])[-20:]
+    torch.testing.assert_close(loss.embeddings.sort(dim=0).values, expected_rows.sort(dim=0).values)
 
 
 def test_warm_up_batches_neither_see_nor_fill_the_memory() -> None:
@@ -165,7 +157,7 @@ def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its
         torch.testing.assert_close(loss(*batch(epoch)), inner(*batch(epoch)))
     assert loss.num_remembered == 16
     loss.start_epoch(2)
-    remembered = [torch.cat(parts) for parts in zip(*map(batch, range(3)), strict=True)]
+    remembered = [torch.cat(tensors) for tensors in zip(*map(batch, range(3)), strict=True)]
     expected = (inner(*batch(2)) + inner(*batch(2), *remembered)) / 2  # each query is among what is remembered
     torch.testing.assert_close(loss(*batch(2)), expected)
 
@@ -199,7 +191,7 @@ def test_dropout_is_drawn_alike_in_both_passes_and_the_generator_goes_on() -> No
     next_draw = torch.rand(())
     full = network(0.5)
     torch.manual_seed(5)
-    loss(torch.cat([full(part) for part in images.split(8)]), paths).backward()
+    loss(torch.cat([full(chunk) for chunk in images.split(8)]), paths).backward()
     assert next_draw == torch.rand(())
     for a, b in zip(full.parameters(), chunked.parameters(), strict=True):
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-9, atol=1e-12)

@@ -9,7 +9,6 @@ import torch
 from largest_tensor import LargestTensor
 from torch import Tensor
 
-from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.pairs import blocks as _blocks
@@ -46,11 +45,11 @@ def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tupl
 @pytest.mark.parametrize("masked", [False, True])
 def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: bool, masked: bool) -> None:
     loss: PairLoss = LOSSES[name]()
-    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
-    references = (others, other_paths) if memory else ()
+    (embeddings, paths), (memory_vectors, memory_paths) = batch(0, 17), batch(1, 14)
+    references = (memory_vectors, memory_paths) if memory else ()
     valid = torch.rand(17, 14 if memory else 17, generator=torch.Generator().manual_seed(2)) < 0.8 if masked else None
     pairs = pairs_of(embeddings, paths, *references, valid=valid, include_self=loss.include_self)
-    leaves = (embeddings, others) if memory else (embeddings,)
+    leaves = (embeddings, memory_vectors) if memory else (embeddings,)
     expected = loss.of_scores(pairs.compared())
     value = loss(embeddings, paths, *references, valid=valid)
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
@@ -75,8 +74,8 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
-    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
-    references = (others, other_paths) if memory else ()
+    (embeddings, paths), (memory_vectors, memory_paths) = batch(0, 17), batch(1, 14)
+    references = (memory_vectors, memory_paths) if memory else ()
     results = []
     for threads in (1, 3):
         torch.set_num_threads(threads)
@@ -84,15 +83,15 @@ def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
         assert torch.get_num_threads() == threads
         with torch.inference_mode():  # which threads do not inherit
             assert torch.equal(SupHAP()(embeddings, paths, *references), value)
-        results.append((value, *torch.autograd.grad(value, (embeddings, others) if memory else (embeddings,))))
+        results.append((value, *torch.autograd.grad(value, (embeddings, memory_vectors) if memory else (embeddings,))))
     assert torch.equal(results[0][0], results[1][0])
     for single_threaded, multi_threaded in zip(*results, strict=True):
         torch.testing.assert_close(multi_threaded, single_threaded, rtol=1e-12, atol=1e-14)
 
 
 def test_only_what_asks_for_a_gradient_gets_one() -> None:
-    (embeddings, paths), (references, other_paths) = batch(0, 17), batch(1, 14, torch.float32)
-    value = SupHAP()(embeddings.detach(), paths, references, other_paths)
+    (embeddings, paths), (references, memory_paths) = batch(0, 17), batch(1, 14, torch.float32)
+    value = SupHAP()(embeddings.detach(), paths, references, memory_paths)
     assert torch.autograd.grad(value, references)[0].dtype == torch.float32
     assert not SupHAP()(embeddings.detach(), paths).requires_grad
     with torch.no_grad():
@@ -118,13 +117,6 @@ def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLos
         value = loss()(embeddings, paths)
         value.backward()
     assert torch.equal(value, expected)
-
-
-def test_a_second_derivative_is_refused() -> None:
-    embeddings, paths = batch(0, 17)
-    (gradient,) = torch.autograd.grad(SupHAP()(embeddings, paths), embeddings, create_graph=True)
-    with pytest.raises(OptionError, match="second derivative"):
-        gradient.square().sum().backward()
 
 
 def test_no_matrix_of_all_scores_is_ever_made() -> None:
@@ -157,7 +149,7 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> Non
     with sharing(2) as share:
         share(work, ranges(2, 1))
     assert len(thread_ids) == 2
-    assert {number for _, number in thread_ids} == {1}
+    assert {count for _, count in thread_ids} == {1}
     assert torch.get_num_threads() == 2
     torch.testing.assert_close(large @ large, expected)
 

@@ -15,7 +15,7 @@ from metric_cases import names_for, reference_metric, score_matrices
 
 from hiertree.errors import InputError, PathError
 from hiertree.metrics import evaluate_scores, revisitop_levels
-from hiertree.metrics.request import improves_downward
+from hiertree.metrics.conventions import improves_downward
 
 
 def value(result, name, row):

@@ -99,8 +99,11 @@ def test_beyond_the_end_of_a_list_cut_short_every_item_is_wrong():
 
 def test_first_errors_need_an_order_and_a_level_that_exists():
     for name in ("first-error[0]", "mistake-severity", "HOPS@2"):
-        with pytest.raises(OptionError, match="one item"):
+        with pytest.raises(OptionError, match="with ties='paper': expected one of average"):
             evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=[name], ties="paper")
+    for ties in ("worst", "best"):  # which query may err depends on the order, so that there is no bound
+        with pytest.raises(OptionError, match=r"mistake-severity with ties=.*expected one of average, index"):
+            evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["mistake-severity"], ties=ties)
     with pytest.raises(OptionError, match="between 0"):
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[2]"])
     with pytest.raises(OptionError, match="between 1"):
@@ -162,3 +165,10 @@ def test_hierarchical_precision_is_that_of_barz_and_denzler_also_of_a_search_cut
     assert cut_result.per_query().iloc[0].tolist() == pytest.approx([0.0, 0.0, (1 / 2) / (2 / 2 + 1 / 2)], abs=1e-12)
     result = evaluate_ranking({"q": ["x", "a"]}, {"q": {"a": 1}}, metrics=["MRR", "MRR@1", "P@R"])
     assert result.per_query().iloc[0].tolist() == [0.5, 0.0, 0.0]
+
+
+def test_ahp_beyond_the_list_keeps_its_last_value():
+    scores, levels = [[3, 2, 1]], [[0, 1, 1]]  # HP@1 … HP@3: 0, 1/2, 1
+    for k, expected in ((2, 0.25), (3, 0.5), (4, 0.625), (9, (0.5 + 7) / 9)):
+        values = evaluate_scores(scores, levels, metrics=[f"AHP@{k}"]).values
+        assert values[0, 0] == pytest.approx(expected, abs=1e-15)

@@ -34,10 +34,10 @@ def expected(scores: np.ndarray[Any, Any], order: TreeOrder) -> Ranked:
 
 def check_same(result: Ranked | None, wanted: Ranked) -> None:
     assert result is not None
-    np.testing.assert_array_equal(result.number, wanted.number)
-    for row, number in enumerate(wanted.number):
+    np.testing.assert_array_equal(result.num_positives, wanted.num_positives)
+    for row, count in enumerate(wanted.num_positives):
         for name in ("level", "offset", "size"):
-            array, expected_array = getattr(result, name)[row, :number], getattr(wanted, name)[row, :number]
+            array, expected_array = getattr(result, name)[row, :count], getattr(wanted, name)[row, :count]
             np.testing.assert_array_equal(array, expected_array, err_msg=name)
 
 

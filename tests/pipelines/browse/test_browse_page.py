@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 from local_server import LocalServer, chromium
 from PIL import Image
+from tiny_clip import save_tiny_clip
 
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.browse.server import served
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
@@ -194,6 +196,64 @@ def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):
         )
 
 
+@pytest.fixture(scope="module")
+def asking(folders, tmp_path_factory):
+    """A server whose model embeds texts and photographs, too."""
+    pytest.importorskip("open_clip")
+    folder = tmp_path_factory.mktemp("asking")
+    save_tiny_clip(folder / "clip")
+    name, photos = f"open_clip:local-dir:{folder / 'clip'}", folders[0].parent / "photos"
+    embed(name, photos, folder / "embedded", overrides=("images.workers=0",), labeled=False)
+    embedded = read_embedded([folder / "embedded"], models=[name])
+    with served(embedded) as url:
+        yield LocalServer(url), embedded, photos
+
+
+def test_texts_and_photographs_of_ones_own_are_searched_for(asking):
+    server, embedded, photos = asking
+    (model,) = embedded.models
+    assert model.name.startswith("open_clip:local-dir:")
+    assert get(server, "/api/everything")["reads"] == [True]
+    cosines = np.asarray(model.gallery) @ model.network.embed(texts=["a lake"], templates=["{}"])[0]
+    answer = get(server, "/api/text?text=a%20lake")
+    assert [image["row"] for image in answer["neighbors"]] == np.argsort(-cosines).tolist()
+    assert answer["query"]["name"] == "a lake"
+    status, answer, _ = server.ask("POST", "/api/photograph?model=0", (photos / "5.png").read_bytes())
+    assert status == 200
+    assert answer["neighbors"][0]["name"] == "5.png"
+    assert answer["neighbors"][0]["similarity"] == pytest.approx(1, abs=1e-5)
+    found = get(server, "/api/find?name=1.P")
+    assert [image["name"] for image in found["images"]] == ["1.png", "11.png"]
+    assert found["of"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/photograph", b"no image", 422),
+        ("POST", "/api/photograph", bytes(33 << 20), 413),
+        ("POST", "/api/photograph?model=7", b"", 400),
+        ("GET", "/api/text?text=%20", None, 422),
+        ("GET", "/api/photograph", None, 405),
+    ],
+)
+def test_what_no_model_can_embed_is_refused(asking, method, path, body, status):
+    assert asking[0].ask(method, path, body)[0] == status
+
+
+def test_a_page_without_networks_takes_neither_texts_nor_photographs(server, folders):
+    assert get(server, "/api/everything")["asks"] == [False, False]
+    assert server.ask("GET", "/api/text?text=lake")[0] == 422
+    assert server.ask("POST", "/api/photograph", b"")[0] == 422
+    with pytest.raises(OptionError, match="1 models: expected 2, one for each"):
+        read_embedded(folders, models=["timm:resnet18"])
+
+
+def test_a_model_that_has_not_made_the_embeddings_is_refused(asking, folders):
+    with pytest.raises(InputError, match="has not made these embeddings"):
+        read_embedded([folders[0]], models=[asking[1].models[0].name])
+
+
 class Page:
     """The page as its user sees it."""
 
@@ -240,6 +300,20 @@ def test_a_click_shows_the_neighbors_and_a_key_those_of_the_next_model(browser, 
     page.until("document.querySelector('#images .shared').textContent === 'same species'")
     page.until("document.querySelector('#images .missing')?.textContent.includes('15.png')")
     assert page.run("return document.querySelectorAll('#query img[src=x], #images img[src=x]').length") == 0
+
+
+def test_a_name_and_a_text_are_typed_and_stay_in_the_address(browser, asking):
+    page = Page(browser, asking[0])
+    browser.find_element("css selector", "#name").send_keys("1.png", Keys.ENTER)
+    page.drawn("name=1.png")
+    assert page.texts("#heading") == ["2 names with “1.png”"]
+    browser.find_element("css selector", "#text").send_keys("a lake", Keys.ENTER)
+    page.drawn("text=a+lake")
+    assert page.texts("#query .asked") == ["a lake"]
+    assert len(page.texts("#images li")) == 15
+    browser.find_element("css selector", "#photograph").send_keys(str(asking[2] / "3.png"))
+    page.until("document.querySelector('#query .asked')?.textContent === 'your photograph'")
+    assert page.texts("#images .caption")[0] == "3.png"
 
 
 def test_keys_lead_through_the_images_and_back(browser, server):

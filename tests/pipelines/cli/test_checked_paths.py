@@ -98,10 +98,10 @@ SAME = [
 def test_no_output_is_an_input_or_another_output(typed: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "symbolic.npz").symlink_to(files / "s.npz")
     os.link(files / "s.npz", files / "hard.npz")
-    content = bytes_of(files)
+    contents_before = bytes_of(files)
     forced = ["--force"] if "--force" in help_of(typed) else []
     assert run(*typed.split(), *forced) == 2
-    assert bytes_of(files) == content
+    assert bytes_of(files) == contents_before
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1 or printed.startswith("Usage")
     assert "output" in printed or "is a file" in printed
@@ -110,10 +110,10 @@ def test_no_output_is_an_input_or_another_output(typed: str, files: Path, capsys
 def help_of(typed: str) -> str:
     subcommand: click.Command = commands
     context = click.Context(commands)
-    for word in typed.split():
+    for typed_word in typed.split():
         if not isinstance(subcommand, click.Group):
             break
-        subcommand = subcommand.get_command(context, word)
+        subcommand = subcommand.get_command(context, typed_word)
     return subcommand.get_help(click.Context(subcommand))
 
 
@@ -137,15 +137,15 @@ def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str,
     assert run(*typed.split(), name) == 2
 
 
-@pytest.mark.parametrize("content", ["kind,name\n", '{"outputs": []}', '{"mine": {"command": "x"}}'])
+@pytest.mark.parametrize("manifest_text", ["kind,name\n", '{"outputs": []}', '{"mine": {"command": "x"}}'])
 def test_a_file_with_the_name_of_an_outputs_manifest_stays(
-    content: str, files: Path, capsys: pytest.CaptureFixture[str]
+    manifest_text: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest_file, typed = files / "split.csv.manifest.json", "split l.csv --levels kind,name --out split.csv"
-    manifest_file.write_text(content)
+    manifest_file.write_text(manifest_text)
     assert run(*typed.split()) == 2
     assert "split.csv.manifest.json exists and hiertree did not write it" in capsys.readouterr().err
-    assert (manifest_file.read_text(), (files / "split.csv").exists()) == (content, False)
+    assert (manifest_file.read_text(), (files / "split.csv").exists()) == (manifest_text, False)
     (files / "l.csv").rename(files / "values.csv.manifest.json")
     assert (
         run(*["evaluate", "e.npy", "--labels", "values.csv.manifest.json", "--per-query", "values.csv", "--force"]) == 2

@@ -46,9 +46,9 @@ def test_every_command_and_option_has_help(command):
 
 @pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)
 def test_the_example_of_every_command_can_be_parsed(command):
-    words = shlex.split(command.example)
-    words = words[words.index(command.name) + 1 :]
-    values, _, _ = command.make_parser(click.Context(command)).parse_args(words)
+    arguments = shlex.split(command.example)
+    arguments = arguments[arguments.index(command.name) + 1 :]
+    values, _, _ = command.make_parser(click.Context(command)).parse_args(arguments)
     required = [param for param in command.params if param.required]
     assert [p.name for p in required if p.name not in values or p.value_is_missing(values[p.name])] == []
 
@@ -82,14 +82,14 @@ def test_quiet_keeps_warnings_and_logs_back(tmp_path):
     np.save(tmp_path / "a.npy", np.eye(6))
     table = "image,kind\n" + "".join(f"{n % 5}.jpg,k{n % 2}\n" for n in range(6))
     (tmp_path / "a.csv").write_text(table)
-    words = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
+    arguments = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
     environment = {name: value for name, value in os.environ.items() if name != "HIERTREE_PROGRESS"}
     loud, quiet = (
-        subprocess.run([*words, *options], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-        for options in ([], ["--quiet"])
+        subprocess.run([*arguments, *more], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+        for more in ([], ["--quiet"])
     )
     assert "1 rows repeat an image" in loud.stderr
-    assert loud.stderr.count("a.csv: levels kind; name others by --levels\n") == 1
+    assert loud.stderr.count("a.csv: levels kind, names image; name others by --levels\n") == 1
     assert (quiet.stdout, quiet.stderr) == (loud.stdout, "")
 
 
@@ -117,7 +117,8 @@ def test_a_quiet_command_that_ends_early_says_why(status, message, capsys):
 
 
 def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, capsys):
-    assert run("labels", "clean", "absent.csv", "--out", tmp_path / "cleaned", "--verbose") == 2
+    (tmp_path / "bare.csv").write_text("name\na\n")
+    assert run("labels", "clean", tmp_path / "bare.csv", "--out", tmp_path / "cleaned", "--verbose") == 2
     printed = capsys.readouterr().err
     assert "Traceback (most recent call last):" in printed
     assert printed.splitlines()[-1].startswith("error: ")

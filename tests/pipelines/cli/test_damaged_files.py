@@ -119,10 +119,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         nx.write_graphml(nx.DiGraph([("r", name) for name in names]), "tree.graphml")
         Path("edges.txt").write_text("".join(f"{a} {b}\n" for a, b in leaves[["name", "item"]].to_numpy()))
         with Path("edges.txt").open("a") as file:
-            file.writelines(f"r n{number}\n" for number in range(4))
+            file.writelines(f"r n{trial}\n" for trial in range(4))
         scores = [(q, i, round(float(random.normal()), 6)) for q in names[:4] for i in names if i != q]
         lines = [f"{q} Q0 {i} 1 {score} mine\n" for q, i, score in scores]
-        qrels_lines = [f"{q} 0 {i} {number % 3}\n" for number, (q, i, _) in enumerate(scores)]
+        qrels_lines = [f"{q} 0 {i} {trial % 3}\n" for trial, (q, i, _) in enumerate(scores)]
         for name, text in (("run.txt", "".join(lines)), ("qrels.txt", "".join(qrels_lines))):
             Path(name).write_text(text)
             Path(f"{name}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -135,8 +135,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         np.savez("vectors.npz", embeddings=random.normal(size=(18, 4)), landmark_ids=owners)
         with Store("store.sqlite"):
             pass
-        words = sorted({word for label in pd.read_csv("cleaned/labels.csv").label for word in label.split()})
-        rows = pd.DataFrame({"label": words, "vector": list(random.normal(size=(len(words), 8)))})
+        labels = sorted({label for text in pd.read_csv("cleaned/labels.csv").label for label in text.split()})
+        rows = pd.DataFrame({"label": labels, "vector": list(random.normal(size=(len(labels), 8)))})
         rows.to_parquet("words.parquet")
         proposal = initial_state(read_proposal("clustered")).digest
         for name, annotator in (("log.jsonl", "anna"), ("other-log.jsonl", "ben")):
@@ -158,10 +158,10 @@ def declared() -> set[str]:
 def test_every_input_of_a_command_is_damaged_or_like_another() -> None:
     inputs_read = set()
     for typed in READ:
-        subcommand, words = command_of(typed.split())
-        inputs_read |= {f"{' '.join(words)} {word}" for word in typed.split() if word.startswith("--")}
+        subcommand, arguments = command_of(typed.split())
+        inputs_read |= {f"{' '.join(arguments)} {argument}" for argument in typed.split() if argument.startswith("--")}
         inputs_read |= {
-            f"{' '.join(words)} {param.name}" for param in subcommand.params if isinstance(param, click.Argument)
+            f"{' '.join(arguments)} {param.name}" for param in subcommand.params if isinstance(param, click.Argument)
         }
     missing = {name for name in declared() - inputs_read - OTHERS.keys() if not name.endswith(SAME_FORMAT)}
     assert missing == set()
@@ -175,17 +175,17 @@ def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
 ) -> None:
     target, out = world / file, tmp_path / "out"
     undamaged, wrong = target.read_bytes(), []
-    words = typed.split()
+    arguments = typed.split()
     out.mkdir()
-    right = call([word.replace("OUT", str(out)) for word in words])
+    right = call([argument.replace("OUT", str(out)) for argument in arguments])
     assert right[0] == 0, right[2]
     is_list = file.startswith("data/")  # whose images may be missing as well
     names, allowed = (target.name, *(["images/", "data"] if is_list else [])), (0, 1) if is_list else (0,)
     try:
-        for number, (damage, content) in enumerate(flips(undamaged, NUMBER)):
-            target.write_bytes(content)
-            (out / str(number)).mkdir()
-            status, printed, errors = call([word.replace("OUT", str(out / str(number))) for word in words])
+        for trial, (damage, damaged) in enumerate(flips(undamaged, NUMBER)):
+            target.write_bytes(damaged)
+            (out / str(trial)).mkdir()
+            status, printed, errors = call([argument.replace("OUT", str(out / str(trial))) for argument in arguments])
             messages = [line for line in errors.splitlines() if line.startswith("error:")]
             is_named = (
                 status == 2

@@ -106,21 +106,23 @@ def damaged_files() -> Iterator[tuple[str, str, str]]:
         "data": ("Ebay_test.txt",),
     }  # fmt: skip
     for name, typed in COMMANDS.items():
-        for word in dict.fromkeys(word for word in typed.split() if "OUT" not in word):
-            files = [f"{word}/{file}" for file in folders.get(word, ())]
-            files += [word] if word.endswith((".npz", ".npy", ".csv", ".parquet", ".yaml", ".jsonl")) else []
+        for argument in dict.fromkeys(argument for argument in typed.split() if "OUT" not in argument):
+            files = [f"{argument}/{file}" for file in folders.get(argument, ())]
+            files += [argument] if argument.endswith((".npz", ".npy", ".csv", ".parquet", ".yaml", ".jsonl")) else []
             for file in files:
                 for damage in damages(file):
                     if damage in FEW or not (name in SLOW or file.endswith("manifest.json")):
                         yield name, file, damage
 
 
-def check(name: str, words: list[str], out: Path, world: Path, allowed: tuple[int, ...] = ()) -> tuple[int, str, str]:
+def check(
+    name: str, arguments: list[str], out: Path, world: Path, allowed: tuple[int, ...] = ()
+) -> tuple[int, str, str]:
     """Run a case and check what holds for each."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     state = signature(world)
-    status, printed, errors = call([word.replace("OUT", str(out)) for word in words])
+    status, printed, errors = call([argument.replace("OUT", str(out)) for argument in arguments])
     assert signature(world) == state, "an input has changed"
     assert status in (*ALLOWED, *EXTRA.get(name, ()), *allowed), errors
     if status == 2:

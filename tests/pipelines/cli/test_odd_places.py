@@ -38,8 +38,8 @@ def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_p
     table = tmp_path / f"{CAFE}{suffix}"
     answer = hiertree(tmp_path, "evaluate", f"{CAFE}.npz", "--metrics", "R@1", "--per-query", table.name)
     assert answer.returncode == 0, answer.stderr
-    content = io.BytesIO(table.read_bytes())
-    assert len(pd.read_csv(content) if suffix == ".csv" else pd.read_parquet(content)) == 9
+    table_bytes = io.BytesIO(table.read_bytes())
+    assert len(pd.read_csv(table_bytes) if suffix == ".csv" else pd.read_parquet(table_bytes)) == 9
     manifest = json.loads((tmp_path / f"{table.name}.manifest.json").read_text(encoding="utf-8"))
     assert [entry["name"] for entry in manifest["inputs"]] == [f"{CAFE}.npz"]
 
@@ -57,8 +57,8 @@ def test_shards_of_parquet_are_read_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / CAFE).mkdir()
     frame = pd.DataFrame({"embedding": list(np.eye(9)[:, :4] + 1), "kind": np.arange(9) // 3})
     frame.to_parquet(tmp_path / "part.parquet")
-    for number in range(2):
-        shutil.copy(tmp_path / "part.parquet", tmp_path / CAFE / f"part-0000{number}-of-00002.parquet")
+    for run in range(2):
+        shutil.copy(tmp_path / "part.parquet", tmp_path / CAFE / f"part-0000{run}-of-00002.parquet")
     shards = Shards(shard_files(tmp_path / CAFE))
     assert (shards[:] == np.tile(np.eye(9)[:, :4] + 1, (2, 1))).all()
 

@@ -34,8 +34,8 @@ def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[s
     table = read_table("split.csv", required=["file", "kind", "landmark", "split"])
     classes = list(zip(table["kind"], table["landmark"], strict=True))
     assert len(set(zip(classes, table["split"], strict=True))) == 4
-    held_out = [part == "test" for part in table["split"]]
-    assert held_out == [part == "holdout" for part in draw_splits(classes, {"holdout": 0.5}, seed=3)]
+    held_out = [split == "test" for split in table["split"]]
+    assert held_out == [split == "holdout" for split in draw_splits(classes, {"holdout": 0.5}, seed=3)]
 
 
 def test_labels_that_training_refuses_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

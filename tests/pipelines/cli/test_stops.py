@@ -95,8 +95,8 @@ def inputs(stopping: StoppedCommands, tmp_path_factory: pytest.TempPathFactory) 
     (folder / "leaves.csv").write_text("kind,name\na,b\na,c\nd,e\n")
     (folder / "landmarks.csv").write_bytes(LANDMARKS.read_bytes())
     url = "http://commons.wikimedia.org/wiki/Category:Place_{}"
-    places = "".join(f"{number},{url.format(number)}\n" for number in range(60))
-    (folder / "places.csv").write_text(f"landmark_id,category\n{places}")
+    categories = "".join(f"{landmark},{url.format(landmark)}\n" for landmark in range(60))
+    (folder / "places.csv").write_text(f"landmark_id,category\n{categories}")
     (folder / "photos").mkdir()
     for row in range(8):
         pixels = rng.integers(0, 255, (16, 16), dtype=np.uint8)
@@ -121,7 +121,7 @@ def words(line: str, folder: Path, out: Path, wikimedia: Wikimedia | None) -> li
         endpoints = {name.replace("_", "-"): url for name, url in wikimedia.options.items()}
         asked = {"contact": CONTACT, "requests-per-minute": 6000, **endpoints}
         line = line.replace("WIKIMEDIA", " ".join(f"--{name} {value}" for name, value in asked.items()))
-    return [word.replace("IN/", f"{folder}/").replace("OUT/", f"{out}/") for word in line.split()]
+    return [argument.replace("IN/", f"{folder}/").replace("OUT/", f"{out}/") for argument in line.split()]
 
 
 @pytest.mark.nightly
@@ -141,7 +141,7 @@ def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(
                 status, output, _ = stopping.run(typed)
                 assert status == 0, output
 
-        stops, faults = stopping.stopped(typed, out, prepare=prepare, max_places=MOST // 4 if earlier else MOST)
+        stops, faults = stopping.stopped(typed, out, prepare=prepare, max_stops=MOST // 4 if earlier else MOST)
     assert stops or earlier
     assert faults == []
     print(f"{name}: {stops} stops")

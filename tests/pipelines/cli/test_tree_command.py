@@ -141,8 +141,8 @@ def test_graphml_of_other_programs_is_read_by_networkx(folder: Path, attribute: 
     nx.write_graphml(nx.Graph([("pet", "dog")]), "typed.graphml")
     assert run("tree typed.graphml --out labels.csv --force") == 2
     assert "typed.graphml: the graph is undirected" in capsys.readouterr().err
-    for content in ("", "<graphml>", "<html></html>", "{}"):
-        Path("bad.graphml").write_text(content)
+    for text in ("", "<graphml>", "<html></html>", "{}"):
+        Path("bad.graphml").write_text(text)
         assert run("tree bad.graphml --out bad.csv") == 2
         assert "bad.graphml cannot be read" in capsys.readouterr().err
 

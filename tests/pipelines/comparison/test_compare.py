@@ -31,17 +31,16 @@ from hiertree.pipelines.comparison.significance import (
     describe_tests,
     query_values,
 )
+from hiertree.pipelines.inference.embedding import embed, untrained_network
 from hiertree.pipelines.report.retrieval_report import make_report
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.learning.learner import Learner
-from hiertree.pipelines.training.network.pretrained_recipe import untrained_network
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.learner import Learner
 
 TESTS = "comparison-tests.csv"
 TWO = ["synthetic-happier", "synthetic-smooth-ap"]

@@ -18,13 +18,12 @@ import yaml
 from PIL import Image
 
 import hiertree as ht
-from hiertree.errors import MissingPackageError, OptionError, ShapeError
+from hiertree.errors import InputError, MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
 from hiertree.pipelines.inference import GalleryIndex, TrainedModel
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
-from hiertree.pipelines.inference.gallery_index import read_gallery
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
@@ -77,7 +76,7 @@ def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    assert run_command("export", run, "--onnx", "--images", photos, "--out", tmp_path / "out") == 0
+    assert run_command("export", run, "--images", photos, "--out", tmp_path / "out") == 0
     expected, images = model.embed(photos, progress=False), prepared(photos)
     session = runtime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
     for count in (8, 3, 1):
@@ -104,52 +103,42 @@ def test_network_that_differs_is_not_written(
     pytest.importorskip("onnxscript")
     export_network = torch.onnx.export
     monkeypatch.setattr(torch.onnx, "export", export_another)
-    assert run_command("export", run, "--onnx", "--images", photos, "--out", tmp_path / "out") == 2
+    assert run_command("export", run, "--images", photos, "--out", tmp_path / "out") == 2
     assert "ONNX embeddings that differ by" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_photos_find_themselves_in_an_index_of_their_folder(
-    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
+@pytest.mark.parametrize("shard_size", [3, 100])
+def test_photos_find_themselves_in_the_embeddings_of_their_folder(
+    run: Path, model: TrainedModel, photos: Path, tmp_path: Path, shard_size: int
 ) -> None:
-    pytest.importorskip("faiss")
-    embed(run, photos, tmp_path / "embedded", labeled=False)
-    out = tmp_path / "index"
-    assert run_command("export", run, "--faiss", "--gallery", tmp_path / "embedded", "--out", out) == 0
+    out = tmp_path / "embedded"
+    embed(run, photos, out, labeled=False, shard_size=shard_size)
     hits = model.search(out, photos, k=3, progress=False)
     assert hits.columns.tolist() == ["photo", "rank", "image", "score"]
-    assert len(hits) == 24
     best = hits[hits["rank"] == 1]
     assert best["image"].tolist() == best["photo"].tolist()
-    np.testing.assert_allclose(best["score"], 1, atol=1e-5)
     embeddings = model.embed(photos, progress=False)
     exact = -np.sort(-(embeddings @ embeddings.T), axis=1)[:, :3]
     np.testing.assert_allclose(hits["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
-    embed(run, photos, tmp_path / "shards", labeled=False, shard_size=3)
-    of_shards = tmp_path / "of-shards"
-    assert run_command("export", run, "--faiss", "--gallery", tmp_path / "shards", "--out", of_shards) == 0
-    assert (of_shards / "index.csv").read_bytes() == (out / "index.csv").read_bytes()
     hits_of_one = model.search(GalleryIndex.load(out), Image.open(photos / "flower-2.png"), k=100, progress=False)
     assert (len(hits_of_one), hits_of_one["image"][0]) == (8, "flower-2.png")
 
 
-def test_index_of_a_run_knows_the_labels_of_its_images(run: Path, model: TrainedModel, tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    exported = export(run, tmp_path / "index", faiss=True, index="HNSW8")
-    assert exported.checks["index.faiss"] > 0.9
+def test_the_gallery_of_a_run_knows_the_labels_of_its_images(run: Path, model: TrainedModel) -> None:
     tree = ht.LabelTree.from_json(run / "tree.json")
-    hits = model.search(tmp_path / "index", torch.zeros(2, 3, 48, 48), k=2, progress=False)
+    hits = model.search(run, torch.zeros(2, 3, 48, 48), k=2, progress=False)
     assert hits.columns.tolist() == ["photo", "rank", "image", "score", *tree.level_names]
     assert set(hits[tree.level_names[-1]]) <= set(map(str, tree.leaves))
     with pytest.raises(OptionError, match="k=0"):
-        model.search(tmp_path / "index", torch.zeros(1, 3, 48, 48), k=0, progress=False)
+        model.search(run, torch.zeros(1, 3, 48, 48), k=0, progress=False)
 
 
 def test_an_export_is_replaced_unless_its_folder_holds_something_else(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("faiss")
-    command = ("export", run, "--faiss", "--out", tmp_path / "out")
+    pytest.importorskip("onnxscript")
+    command = ("export", run, "--images", photos, "--out", tmp_path / "out")
     assert run_command(*command) == run_command(*command) == 0
     (tmp_path / "out" / "notes.txt").write_text("mine")
     assert run_command(*command) == 2
@@ -157,29 +146,18 @@ def test_an_export_is_replaced_unless_its_folder_holds_something_else(
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
-def test_index_of_another_network_is_refused(run: Path, model: TrainedModel, tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    write_embeddings(tmp_path / "part.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
-    with pytest.raises(ShapeError, match="a gallery of 9 dimensions: expected 8"):
-        export(run, tmp_path / "index", faiss=True, gallery=tmp_path)
-    assert not (tmp_path / "index").exists()
-
-
-def test_gallery_of_another_model_of_the_same_size_is_refused(
-    run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_gallery_of_another_network_is_refused(
+    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("faiss")
+    write_embeddings(tmp_path / "wide.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
+    with pytest.raises(ShapeError, match="embeddings of 8 dimensions in an index of 9"):
+        model.search(tmp_path / "wide.parquet", photos, progress=False)
     other_model = ht.load_model(run, device="cpu")
     with torch.no_grad():
         other_model.network.projection.weight.neg_()
-    other_model.save(tmp_path / "other")
     embed(run, photos, tmp_path / "embedded", labeled=False)
-    arguments = ("--faiss", "--gallery", tmp_path / "embedded", "--out", tmp_path / "index")
-    assert run_command("export", tmp_path / "other", *arguments) == 2
-    assert "embedded with another model than" in capsys.readouterr().err
-    assert not (tmp_path / "index").exists()
-    ht.load_model(run, device="cpu").save(tmp_path / "same")
-    assert run_command("export", tmp_path / "same", *arguments) == 0
+    with pytest.raises(InputError, match="a gallery that another model has embedded"):
+        other_model.search(tmp_path / "embedded", photos, progress=False)
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
@@ -188,17 +166,14 @@ def test_missing_package_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackageError, match=rf'{package} is not installed; pip install "hiertree\[export\]"'):
-        export(run, tmp_path / "out", onnx=True, images=photos)
+        export(run, tmp_path / "out", images=photos)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "nothing to export"),
-        (("--onnx", "--images", "nowhere"), "nowhere"),
-        (("--faiss", "--index", "X"), "X"),
-        (("--faiss", "--gallery", "nowhere"), "no such run, folder or file: nowhere"),
+        (("--images", "nowhere"), "nowhere"),
     ],
 )
 def test_export_that_cannot_be_is_one_line(
@@ -218,7 +193,7 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     recipe = yaml.safe_load((run_copy / "recipe.yaml").read_text())
     recipe["data"] = {"name": "folder", "root": str(tmp_path / "gone"), "levels": ["kind", "landmark"]}
     (run_copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    assert run_command("export", run_copy, "--onnx", "--out", tmp_path / "out") == 2
+    assert run_command("export", run_copy, "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
     assert "gone is missing" in printed
     assert "name others by --images" in printed
@@ -232,6 +207,6 @@ def test_unknown_labels_of_a_gallery_are_missing(tmp_path: Path) -> None:
         "embedding": [[1.0, 0.0]] * 2,
     }
     pd.DataFrame(table).to_parquet(tmp_path / "gallery.parquet")
-    labels = read_gallery(tmp_path / "gallery.parquet").table
+    labels = GalleryIndex.load(tmp_path / "gallery.parquet").table
     assert labels["kind"].tolist() == ["bird", "dog"]
     assert labels["species"].isna().tolist() == [True, False]

@@ -22,9 +22,9 @@ import hiertree as ht
 from hiertree.errors import CheckpointError, EmbeddingError, HiertreeError, RecipeError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.inference import TrainedModel
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -98,7 +98,7 @@ def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(
         lambda: ht.load_model(Path()),
         lambda: TrainedModel.from_pretrained(folder),
         lambda: embed(folder, tmp_path / "photos", tmp_path / "embedded", labeled=False),
-        lambda: export(folder, tmp_path / "exported", faiss=True),
+        lambda: export(folder, tmp_path / "exported"),
     ]
     for door in doors:
         with pytest.raises(HiertreeError, match=r"nothing that a model's folder names is imported|checkpoint_path"):

@@ -20,7 +20,7 @@ from PIL import Image
 import hiertree as ht
 from hiertree.errors import MissingResourceError, OptionError, RecipeError
 from hiertree.pipelines.inference import TrainedModel
-from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 

@@ -29,7 +29,7 @@ LABELS = [
 def landmarks(tmp_path):
     """Landmarks 0 … 18, the last of them not scraped."""
     path = tmp_path / "train_label_to_category.csv"
-    rows = [f'{number},"{CATEGORY}Place,_{number}"' for number in range(len(LABELS) + 1)]
+    rows = [f'{landmark},"{CATEGORY}Place,_{landmark}"' for landmark in range(len(LABELS) + 1)]
     path.write_text("landmark_id,category\n" + "\n".join(rows) + "\n")
     return path
 
@@ -38,7 +38,7 @@ def landmarks(tmp_path):
 def instances(tmp_path):
     """What was scraped for 0 … 17, and for a landmark that is not listed."""
     path = tmp_path / "scraped.csv"
-    rows = [f'{number},{CATEGORY}Place,"{label}"' for number, label in enumerate([*LABELS])]
+    rows = [f'{landmark},{CATEGORY}Place,"{label}"' for landmark, label in enumerate([*LABELS])]
     text = "landmark_id,category,instance_of\r\n" + "\r\n".join([*rows, f"99,{CATEGORY}Other,lake"]) + "\r\n"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     return path

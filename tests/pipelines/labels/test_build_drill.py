@@ -111,8 +111,8 @@ def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, 
             running.append(start_build(plan, tmp_path / "drill"))
             for name in ended_steps(running[-1]):
                 if (step := left.pop(name, None)) is not None:
-                    number = len(list((tmp_path / "calm" / step).iterdir()))
-                    wait_within(step, running[-1], tmp_path / "drill", files=rng.randrange(number))
+                    num_files = len(list((tmp_path / "calm" / step).iterdir()))
+                    wait_within(step, running[-1], tmp_path / "drill", files=rng.randrange(num_files))
                     running[-1].kill()
         requests = wikimedia.asked
 

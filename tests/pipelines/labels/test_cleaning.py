@@ -15,8 +15,8 @@ from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 from hiertree.pipelines.labels.texts import is_wikimedia_page
 
 
-def landmark(number, *texts):
-    return Landmark(number, f"C{number}", tuple(InstanceValue(text) for text in texts))
+def landmark(landmark_id, *texts):
+    return Landmark(landmark_id, f"C{landmark_id}", tuple(InstanceValue(text) for text in texts))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_unknown_policy_is_refused():
 def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     texts = ["theatre", "theater", "theatre", "Shinto shrine", "shinto shrine", "shinto shrine", "castle (–1731)"]
     texts += ["rathaus (early modern period", "fortresses of Brazil", "fortress", "stations of the cross", "Q25416095"]
-    landmarks = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
+    landmarks = [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
     result = clean_landmarks(landmarks)
     assert [item.labels[0] for item in result.kept] == [
         *["theatre"] * 3,
@@ -186,7 +186,7 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
 def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):
     with (shared_data / "gldv2_hierarchical" / "pairs.csv").open(encoding="utf-8", newline="") as file:
         pairs = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
-    result = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
+    result = clean_landmarks(landmark(landmark_id, text) for landmark_id, (text, _) in enumerate(pairs))
     released = defaultdict(set)
     for item in result.kept:
         released[item.labels[0]].add(pairs[int(item.landmark_id)][1])
@@ -197,7 +197,9 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
 
 def test_texts_that_name_nothing_are_no_labels_and_are_reported():
     texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
-    result = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
+    result = clean_landmarks(
+        [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
+    )
     assert [item.labels[0] for item in result.kept] == ["lake", "神社"]
     assert [(drop.reason, drop.origin.reason) for drop in result.dropped] == [
         ("no label", "no letter"),

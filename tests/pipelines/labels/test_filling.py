@@ -19,6 +19,7 @@ from hiertree.pipelines.labels import (
     fill_step,
     read_kept,
 )
+from hiertree.pipelines.labels.encode.encoders import clip_encoder
 from hiertree.pipelines.labels.filling import FillStep, describe_filling, fill_by_texts
 from hiertree.pipelines.labels.landmark_images import EncodedImages, ImageFolder, StoredVectors
 from hiertree.pipelines.labels.landmarks import read_dropped
@@ -84,8 +85,8 @@ def photos(shared_data, tmp_path_factory):
     with (folder / "listed.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("landmark_id", "category", "instance_of"))
-        for place, (landmark, row) in enumerate(row_of_id.items()):
-            writer.writerow((landmark, row["category"], "" if place % 3 == 0 else row["instance_of"]))
+        for index, (landmark, row) in enumerate(row_of_id.items()):
+            writer.writerow((landmark, row["category"], "" if index % 3 == 0 else row["instance_of"]))
         writer.writerow((999999, "C", "lake|castle"))
     clean_step(folder / "listed.csv", out=folder / "cleaned")
     return folder
@@ -107,7 +108,7 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
     with torch.inference_mode():
         batch = torch.stack([prepare(Image.open(path).convert("RGB")) for path in paths])
         expected = model.eval().encode_image(batch, normalize=True).numpy()
-    ((landmark_id, vectors), *_) = EncodedImages(images, FillSettings(**clip).clip()).of([landmark, "123456789"])
+    ((landmark_id, vectors), *_) = EncodedImages(images, clip_encoder(FillSettings(**clip))).of([landmark, "123456789"])
     assert landmark_id == landmark
     assert np.allclose(vectors, expected, atol=1e-5)
 

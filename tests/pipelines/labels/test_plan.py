@@ -17,19 +17,24 @@ from hiertree.pipelines.labels.review.actions import Rename
 from hiertree.pipelines.labels.review.session import Session
 
 
+def list_places(table):
+    """Write a table of 60 categories."""
+    table.write_text("landmark_id,category\n" + "".join(f"{index},Category:Place {index}\n" for index in range(60)))
+
+
 @pytest.fixture
 def plan(landmarks, instances, tmp_path):
     """A plan beside its tables, as a mapping and a function that writes and runs it."""
 
     def run(**changes):
-        content = {
+        plan_values = {
             "landmarks": landmarks.name,
             "instances": instances.name,
             "clean": {"multi": "first"},
             "cluster": {"clusters": 5, "restarts": 2},
             **changes,
         }
-        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
+        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(plan_values))
         messages = []
         return list(build(tmp_path / "labels.yaml", out=tmp_path / "out", say=messages.append).steps), messages
 
@@ -80,8 +85,7 @@ def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path
 
 
 def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
-    url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    list_places(landmarks)
     with Wikimedia(World.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, messages = plan(instances=None, scrape=asking)
@@ -105,8 +109,7 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
 @pytest.fixture
 def refusing(landmarks):
     """Wikimedia, which refuses to speak of one of 60 landmarks, and the sections of a plan that asks it."""
-    url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    list_places(landmarks)
     with Wikimedia(World.numbered(60)) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
@@ -157,7 +160,7 @@ def exported_from(store, landmarks, folder):
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("plan_values", "complaint"),
     [
         ({}, "landmarks: Field required"),
         ({"landmarks": "a", "cluster": {"k": 3}}, "cluster: unknown key 'k', there are .*clusters"),
@@ -169,9 +172,9 @@ def exported_from(store, landmarks, folder):
         (["landmarks"], "list: expected a mapping"),
     ],
 )
-def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, complaint):
+def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(plan_values, complaint):
     with pytest.raises(RecipeError, match=complaint):
-        check_plan(content)
+        check_plan(plan_values)
 
 
 def test_broken_files_lost_options_and_foreign_folders_are_refused(plan, tmp_path, capsys):

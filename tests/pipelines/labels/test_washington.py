@@ -32,7 +32,7 @@ def scraped_table(shared_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("washington")
     for name in SOURCES:
         with Wikimedia(World.washington(landmarks)) as wikimedia, Store(folder / f"{name}.sqlite") as store:
-            read_subjects(landmarks).add_to(store)
+            store.add_landmarks(read_subjects(landmarks)[0])
             scrape(store, wikimedia, FakeTime(), source=name)
             write_instances(store, folder / f"{name}.csv")
     return landmarks, folder

@@ -54,14 +54,14 @@ def test_severity_is_the_height_at_which_a_query_and_its_first_wrong_item_meet(r
         ranked = level[np.flatnonzero(mask)[np.argsort(-score[mask], kind="stable")]]
         wrong = ranked[: (ranked == 3).sum()]
         heights.append(3 - wrong[wrong < 3][0] if (wrong < 3).any() else 0)
-    shares = error_severity(scores, shared_levels, valid=valid)
-    assert shares.mean(axis=0) == pytest.approx(
+    severities = error_severity(scores, shared_levels, valid=valid)
+    assert severities.mean(axis=0) == pytest.approx(
         [np.mean(np.array(heights) == height) for height in (1, 2, 3)], abs=0.02
     )
-    axes = plot_error_severity({"one": shares, "other": shares}, level_names=["family", "kind", "instance"])
-    assert [bar.get_height() for bar in axes.patches[:3]] == pytest.approx(100 * shares.mean(axis=0))
+    axes = plot_error_severity({"one": severities, "other": severities}, level_names=["family", "kind", "instance"])
+    assert [bar.get_height() for bar in axes.patches[:3]] == pytest.approx(100 * severities.mean(axis=0))
     figure = page.select("#errors figure")[1]
-    assert f"HAPPIER: {100 * shares[:, 0].mean():.0f} at 1: same" in figure.img["alt"]
+    assert f"HAPPIER: {100 * severities[:, 0].mean():.0f} at 1: same" in figure.img["alt"]
     drawing = base64.b64decode(figure.img["src"].removeprefix("data:image/svg+xml;base64,")).decode()
     assert "3: nothing shared" in drawing
     assert RUN_COLORS[1] in drawing
@@ -106,9 +106,9 @@ def test_a_map_keeps_groups_apart_and_is_the_same_each_time(method):
         pytest.importorskip("sklearn")
     random = np.random.default_rng(0)
     embeddings = np.repeat(np.eye(8)[:2], 20, axis=0) + 0.05 * random.normal(size=(40, 8))
-    places = project_embeddings(embeddings, method=method)
-    assert np.array_equal(places, project_embeddings(embeddings, method=method))
-    first, second = places[:20], places[20:]
+    points = project_embeddings(embeddings, method=method)
+    assert np.array_equal(points, project_embeddings(embeddings, method=method))
+    first, second = points[:20], points[20:]
     distance = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
     assert distance > 3 * max(first.std(), second.std()) / 2
 
@@ -132,9 +132,9 @@ def test_queries_without_an_item_of_their_class_have_no_severity(tmp_path):
 def test_any_embeddings_have_a_map(embeddings, method):
     if method == "t-sne":
         pytest.importorskip("sklearn")
-    places = project_embeddings(embeddings, method=method)
-    assert places.shape == (len(embeddings), 2)
-    assert np.isfinite(places).all()
+    points = project_embeddings(embeddings, method=method)
+    assert points.shape == (len(embeddings), 2)
+    assert np.isfinite(points).all()
 
 
 def test_every_point_of_the_page_says_which_image_it_is(runs, page):
@@ -158,7 +158,7 @@ def test_a_map_of_class_means_has_a_point_for_each_class(runs, tmp_path):
         assert len(titles) == len(set(titles)) == len(np.unique(classes))
     assert section.p.text.startswith(f"The means of {len(np.unique(classes))} classes in two dimensions by t-SNE")
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    expected = [vectors[classes == number].mean(axis=0) for number in range(classes.max() + 1)]
+    expected = [vectors[classes == label].mean(axis=0) for label in range(classes.max() + 1)]
     assert class_means(3 * vectors, classes) == pytest.approx(np.array(expected), abs=1e-12)
 
 

@@ -134,8 +134,8 @@ def test_the_same_run_gives_the_same_bytes_and_is_no_competition(runs: list[Path
 
 def test_large_photos_are_reduced_and_small_ones_kept_exactly(images: ImageDataset):
     photo = Image.effect_noise((640, 480), 60).convert("CMYK")
-    kind, _, content = data_uri(photo).partition(",")
-    large_picture = Image.open(BytesIO(base64.b64decode(content)))
+    kind, _, encoded = data_uri(photo).partition(",")
+    large_picture = Image.open(BytesIO(base64.b64decode(encoded)))
     assert (kind, large_picture.size, large_picture.mode) == ("data:image/jpeg;base64", (160, 120), "RGB")
     small_picture = Image.open(BytesIO(base64.b64decode(data_uri(images.images[0]).partition(",")[2])))
     assert np.array_equal(small_picture, images.images[0])

@@ -22,13 +22,13 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.report.sources import read_sources
 from hiertree.pipelines.report.tables import node_table
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -92,9 +92,9 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     sections = [section["id"] for section in page.find_all("section")]
     assert sections == ["metrics", "queries", "classes", "errors", "map", "retrievals", "learning", "reproduce"]
 
-    content = json.loads((run / "metrics.json").read_text())
+    results = json.loads((run / "metrics.json").read_text())
     table = {next(iter(row.th.stripped_strings)): float(row.data["value"]) for row in page.select("#metrics tbody tr")}
-    assert table == content["metrics"]
+    assert table == results["metrics"]
     values = pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy()
     spread = [float(cell["value"]) for cell in page.select("#queries tbody data")]
     assert spread == pytest.approx(np.quantile(values, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]))
@@ -131,8 +131,8 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
 
 def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_path: Path) -> None:
     random, rows = np.random.default_rng(0), []
-    for split, kind, leaf, number in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
-        file = tmp_path / "photos" / split / kind / f"{kind} {leaf}" / f"{number}.png"
+    for split, kind, leaf, image in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
+        file = tmp_path / "photos" / split / kind / f"{kind} {leaf}" / f"{image}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(file)
         rows.append((file.relative_to(tmp_path).as_posix(), kind, f"{kind} {leaf}", split))
@@ -151,13 +151,13 @@ def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_pat
     values = pd.read_parquet(second / "per_query.parquet")["H-AP"].to_numpy()
     file_names = [images.images.name(row) for row in range(len(images))]
     assert names != file_names
-    for query in page.select(".query"):
-        label = query.select_one(".asked img")["src"]
+    for article in page.select(".query"):
+        label = article.select_one(".asked img")["src"]
         (row,) = [row for row in range(len(images)) if data_uri(images.images[row]) == label]
-        place = names.index(file_names[row])
-        answer = query.select(".answer")[1]
-        assert answer.select_one(".score").text.endswith(f" {100 * values[place]:.1f}")
-        nearest = [item for item in np.argsort(-scores[place], kind="stable") if item != place][:2]
+        query = names.index(file_names[row])
+        answer = article.select(".answer")[1]
+        assert answer.select_one(".score").text.endswith(f" {100 * values[query]:.1f}")
+        nearest = [item for item in np.argsort(-scores[query], kind="stable") if item != query][:2]
         expected = [data_uri(images.images[file_names.index(names[item])]) for item in nearest]
         assert [image["src"] for image in answer.select(".hits img")] == expected
     third, _ = small_run({**data, "path": str(tmp_path / "other.csv")}, tmp_path / "other")
@@ -264,7 +264,7 @@ def test_the_table_of_nodes_has_every_metric_of_every_level(
 def test_the_table_of_nodes_is_no_longer_than_a_page_can_hold() -> None:
     leaves = np.stack([np.arange(5_000) // 50, np.arange(5_000)], axis=1).repeat(2, axis=0).astype(np.int32)
     tree = LabelTree.from_paths(np.unique(leaves, axis=0).tolist())
-    data = QueriesAndGallery(tree=tree, sides=[leaves])
+    data = QueriesAndGallery(tree=tree, paths=[leaves])
     half = np.where(np.arange(10_000) % 2 == 0, np.nan, 0.5)[:, None]
     table = node_table(data, ["one"], {"H-AP": np.ones((10_000, 1)), "AP": half})
     first = table["nodes"][0]
@@ -285,19 +285,19 @@ def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
     assert names == ["synthetic-happier/optimizer.lr=0.1", "synthetic-happier/optimizer.lr=0.2"]
     assert all("seed: 9\n" in block.text for block in page.select("#reproduce details code"))
     run = tmp_path / "table/synthetic-happier/optimizer.lr=0.1/seed-9"
-    copies = [shutil.copytree(run, tmp_path / str(number)) for number in range(9)]
+    copies = [shutil.copytree(run, tmp_path / str(image)) for image in range(9)]
     with pytest.raises(OptionError, match="at most 8"):
         make_report(copies, tmp_path / "page.html")
 
 
 def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_none_of_them(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    for part, count in (("queries", 4), ("gallery", 8)):
-        names = [f"{part}-{number}.png" for number in range(count)]
+    for collection, count in (("queries", 4), ("gallery", 8)):
+        names = [f"{collection}-{image}.png" for image in range(count)]
         table = pd.DataFrame({"image": names, HOSTILE: [f"<b>{n % 2}" for n in range(count)]})
-        table["leaf"] = [f"{HOSTILE}{number % 4}" for number in range(count)]
-        table.to_csv(tmp_path / f"{part}.csv", index=False)
-        np.save(tmp_path / f"{part}.npy", random.normal(size=(count, 4)))
+        table["leaf"] = [f"{HOSTILE}{image % 4}" for image in range(count)]
+        table.to_csv(tmp_path / f"{collection}.csv", index=False)
+        np.save(tmp_path / f"{collection}.npy", random.normal(size=(count, 4)))
         for name in names[1:]:
             Image.new("RGB", (400, 300), "red").save(tmp_path / name)
     options = EmbeddingsOptions(
@@ -337,8 +337,8 @@ def test_embedded_folders_find_their_images_and_stand_beside_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     random, photos = np.random.default_rng(0), tmp_path / "photos"
-    for split, kind, leaf, number in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
-        file = photos / split / kind / f"{kind} {leaf}" / f"{number}.png"
+    for split, kind, leaf, image in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
+        file = photos / split / kind / f"{kind} {leaf}" / f"{image}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(file)
     run, _ = small_run({"name": "folder", "root": str(photos), "levels": ["kind", "leaf"]}, tmp_path / "run")

@@ -26,17 +26,17 @@ from hiertree.errors import CheckpointError, ImageError, OptionError, OtherLayou
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.image_inputs import image_files
+from hiertree.pipelines.networks.backbones import FeatureBackbone, build_backbone
+from hiertree.pipelines.networks.embedder import Embedder
+from hiertree.pipelines.networks.settings import ModelSettings
 from hiertree.pipelines.stored_embeddings.embedded_files import EmbeddingFiles
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.network.backbones import FeatureBackbone, build_backbone
-from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train
 
 Places = tuple[Path, Path]  # of a run and its images
@@ -97,7 +97,7 @@ def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
 
 
 def test_interrupted_call_goes_on_after_its_last_whole_shard(
-    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, photos = sop
     undisturbed, out = tmp_path / "whole", tmp_path / "out"
@@ -115,10 +115,13 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(
     monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
         embed(run, photos, out, shard_size=5)
+    assert "stopped after 5 of 12 images, which are kept; run the same command" in capsys.readouterr().err
     assert [path.name for path in sorted(out.glob("part-*"))] == [FIRST]
     copy = shutil.copytree(out, tmp_path / "other")
-    with pytest.raises(CheckpointError, match="with other settings"):
+    with pytest.raises(CheckpointError, match="computed from other settings, images"):
         embed(run, photos, copy, shard_size=4)
+    with pytest.raises(CheckpointError, match="computed from other settings: expected the same model"):
+        embed(run, photos, copy, shard_size=5, dtype="float16")
     monkeypatch.setattr(ImageViews, "_plain_batch", stack)
     first = (out / FIRST).stat().st_mtime_ns
     embed(run, photos, out, shard_size=5)
@@ -144,10 +147,10 @@ def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewher
         patch.setattr(ImageViews, "_plain_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
-    with pytest.raises(CheckpointError, match="with other images"):
+    with pytest.raises(CheckpointError, match="computed from other images: expected the same"):
         embed(run, tmp_path / "b", out, shard_size=3, labeled=False)
     write_image(tmp_path / "a" / "1.png", 99)  # another photo by the same name
-    with pytest.raises(CheckpointError, match="with other images"):
+    with pytest.raises(CheckpointError, match="computed from other images: expected the same"):
         embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
 
 
@@ -176,7 +179,7 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
         with pytest.raises(SystemExit) as stopped:
             main(["embed", str(run), str(photos), "--out", str(out), "--shard-size", "5"])
     assert stopped.value.code == 143
-    assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
+    assert "stopped by SIGTERM after 5 of 12 images, which are kept" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert [path.name for path in out.glob("part-*")] == [FIRST]
     embed(run, photos, out, shard_size=5)
@@ -247,7 +250,7 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
         embed(run, tmp_path / "data", tmp_path / "out")
     embed(run, tmp_path / "data", tmp_path / "embedded")
     for setting in ({"dtype": "float16"}, {"split": "train"}):
-        with pytest.raises(OptionError, match="holds finished embeddings: "):
+        with pytest.raises(CheckpointError, match=r"is not of these|computed from other settings"):
             embed(run, tmp_path / "data", tmp_path / "embedded", **setting)
 
 
@@ -281,11 +284,11 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
     run, photos = sop
     finish = EmbeddingFiles.finish
 
-    def full(self: EmbeddingFiles) -> dict[str, object]:
+    def full(self: EmbeddingFiles, provenance: dict[str, object]) -> object:
         with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
-        return finish(self)
+        return finish(self, provenance)
 
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddingFiles, "finish", full)

@@ -547,3 +547,114 @@ def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retriev
     assert record["convention"]["protocol"] == "cub"
     assert record["convention"]["rules"]["itself"] == "first hit"
     assert record["manifest"]["parameters"]["compat"] == "official"
+
+
+def _named(paths):
+    """A frame of labels as text, with the names of images first."""
+    kinds, names = [f"kind {kind}" for kind in paths[:, 0]], [f"n{name}" for name in paths[:, 1]]
+    return pd.DataFrame({"file": [f"img {row}.jpg" for row in range(len(paths))], "kind": kinds, "name": names})
+
+
+@pytest.mark.parametrize("column", ["filename", "ids", "last", "index", "named index", "filtered"])
+def test_columns_of_names_and_indexes_are_no_levels(retrieval, tmp_path, caplog, column):
+    """One rule in files and frames: the same numbers as of the labels alone."""
+    embeddings, paths = retrieval
+    expected = evaluate(embeddings, paths).values
+    frame = _named(paths)
+    if column == "ids":
+        frame["file"] = range(100, 130)
+    elif column == "last":
+        frame = frame[["kind", "name", "file"]]
+    elif column == "named index":
+        frame = frame.set_index("file")
+    elif column == "filtered":
+        frame = frame.set_axis(range(7, 37))
+    caplog.set_level("INFO", logger="hiertree")
+    np.save(tmp_path / "e.npy", embeddings)
+    for name in ("l.csv", "l.parquet"):
+        frame.to_csv(tmp_path / name) if name == "l.csv" else frame.to_parquet(tmp_path / name)
+        result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
+        np.testing.assert_array_equal(result.values, expected)
+        assert f"{name}: levels kind → name, names file; name others by --levels" in caplog.messages
+    frame.assign(vector=list(embeddings)).to_parquet(tmp_path / "e.parquet")
+    np.testing.assert_array_equal(evaluate_file(tmp_path / "e.parquet").values, expected)
+    np.testing.assert_array_equal(evaluate(embeddings, frame).values, expected)
+
+
+def test_the_names_of_qrels_are_found_by_the_same_rule(retrieval, tmp_path):
+    _, paths = retrieval
+    frame = _named(paths).assign(file=range(100, 130))
+    frame[["kind", "file", "name"]].to_csv(tmp_path / "l.csv")
+    write_qrels(tmp_path / "l.csv", tmp_path / "qrels.txt")
+    rows = [line.split() for line in (tmp_path / "qrels.txt").read_text().splitlines()]
+    levels = ht.levels(paths, paths)
+    assert {(int(query) - 100, int(item) - 100): int(level) for query, _, item, level in rows} == {
+        (query, item): levels[query, item] for query, item in zip(*np.nonzero(levels), strict=True) if query != item
+    }
+
+
+def test_the_error_about_levels_lists_what_the_columns_were_taken_as(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    frame = _named(paths)[["file", "name", "kind"]]
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    roles = r"reverse them, or name others: the columns are read as levels name → kind, names file"
+    with pytest.raises(PathError, match=roles):
+        evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
+    with pytest.raises(PathError, match=roles):
+        evaluate(embeddings, frame)
+
+
+def test_classes_that_two_tables_share_are_levels_even_if_each_has_them_once(tmp_path):
+    embeddings = np.eye(3) + 0.1
+    labels = pd.DataFrame({"file": ["a.jpg", "b.jpg", "c.jpg"], "kind": ["x", "x", "y"], "id": ["n1", "n2", "n3"]})
+    for name, files in (("q", labels["file"]), ("g", "g" + labels["file"])):
+        np.save(tmp_path / f"{name}.npy", embeddings)
+        labels.assign(file=files).to_csv(tmp_path / f"{name}.csv", index=False)
+    result = evaluate_file(
+        tmp_path / "q.npy", labels=tmp_path / "q.csv", gallery=tmp_path / "g.npy", gallery_labels=tmp_path / "g.csv"
+    )
+    assert result.level_names == ("kind", "id")
+    assert result.summary()["R@1"] == 1.0
+
+
+def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    frame = _named(paths)
+    np.save(tmp_path / "e.npy", embeddings)
+    frame.assign(path=frame["kind"] + " > " + frame["name"])[["file", "path"]].to_csv(tmp_path / "p.csv", index=False)
+    result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "p.csv", separator=" > ")
+    np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
+    texts = (frame["kind"] + " > " + frame["name"]).tolist()
+    np.testing.assert_array_equal(evaluate(embeddings, texts, separator=" > ").values, result.values)
+    with pytest.warns(UserWarning, match="each label holds ' > '"):
+        evaluate(embeddings, texts)
+    early = np.isin(np.arange(30), [0, 7, 22])
+    unknown = np.where(early[:, None] & [False, True], -1, paths)
+    expected = evaluate(embeddings, unknown).values
+    for empty in (None, "", "#N/A", "NaT"):
+        cut = frame.assign(name=frame["name"].where(~early, empty))[["kind", "name"]]
+        np.testing.assert_array_equal(evaluate(embeddings, cut, uneven="unknown").values, expected)
+    numbers = pd.DataFrame(paths, columns=LABELS)
+    numbers["name"] = numbers["name"].where(~early)  # float64
+    np.testing.assert_array_equal(evaluate(embeddings, numbers, uneven="unknown").values, expected)
+    padded = np.where(early[:, None] & [False, True], 100 + paths[:, :1], paths)  # a class of its own in each kind
+    np.testing.assert_array_equal(evaluate(embeddings, cut, uneven="pad").values, evaluate(embeddings, padded).values)
+    one = evaluate(embeddings, cut, uneven="truncate").values
+    np.testing.assert_array_equal(one, evaluate(embeddings, paths[:, :1]).values)
+    with pytest.raises(PathError, match=r"without a label in 'name'.*uneven='pad', 'truncate' or 'unknown'"):
+        evaluate(embeddings, cut)
+    holes = cut.assign(kind=cut["kind"].where(np.arange(30) != 4), name=frame["name"])
+    with pytest.raises(PathError, match=r"without a label above another.*rows: 4"):
+        evaluate(embeddings, holes, uneven="unknown")
+
+
+def test_floats_and_spellings_of_one_class_are_one(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    spelled = np.where(np.arange(30) % 2, "caf\u00e9", "cafe\u0301")
+    frame = pd.DataFrame({"kind": [f"{s} {k}" for s, k in zip(spelled, paths[:, 0], strict=True)], "name": paths[:, 1]})
+    expected = evaluate(embeddings, paths).values
+    frame.astype({"name": float}).to_csv(tmp_path / "l.csv", index=False)
+    np.testing.assert_array_equal(evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv").values, expected)
+    np.testing.assert_array_equal(evaluate(embeddings, frame).values, expected)

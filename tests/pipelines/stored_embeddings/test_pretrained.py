@@ -16,14 +16,13 @@ from tiny_clip import MODEL, save_tiny_clip
 
 import hiertree as ht
 from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.pipelines.inference.embedding import embed, pretrained_recipe
 from hiertree.pipelines.inference.image_inputs import as_image_source
-from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.networks.loading import preprocessing_of
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.network.model_files import Preprocessing
-from hiertree.pipelines.training.network.pretrained_recipe import pretrained_recipe
 
 HERE = ("images.workers=0", "training.device=cpu")
 
@@ -121,7 +120,7 @@ def test_open_clips_longer_side_with_a_border_is_its_own(
     monkeypatch.setitem(_PRETRAINED, MODEL, {"wide": weights})
     recipe = pretrained_recipe(f"open_clip:{MODEL}/wide")
     view: Any = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
-    preprocessing = Preprocessing.from_recipe(recipe)
+    preprocessing = preprocessing_of(recipe.images, recipe.model)
     assert (preprocessing.mean, preprocessing.std, preprocessing.border) == ((0.5,) * 3, (0.2,) * 3, (0, 0, 0))
     views = ImageViews(as_image_source(photos), recipe.images)[BatchKey(0, 0, [0])].images
     expected = 255 * (view(Image.open(files(photos)[0])) * 0.2 + 0.5)

@@ -18,16 +18,14 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from benchmark_files import FEW_STEPS, write_benchmark
-from forked_processes import run_together
 from PIL import Image
 from project import ROOT
-from sharing_processes import digest_images
 
 from hiertree.datasets import load_synthetic
-from hiertree.errors import ImageError
+from hiertree.errors import HiertreeError, ImageError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
-from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -164,31 +162,6 @@ def test_launcher_ends_the_others_when_a_process_is_killed(run: Path, photos: Pa
     assert call.returncode != 0
 
 
-def test_each_process_looks_at_its_share_of_the_images_and_other_files_are_noticed(tmp_path: Path) -> None:
-    folder, blocks = tmp_path / "folder", 7
-    folder.mkdir()
-    for number in range(1024 * blocks - 5):
-        (folder / f"{number:05d}.png").touch()
-    copy = shutil.copytree(folder, tmp_path / "other")
-    reports = {}
-    for number in (1, 2, 3):
-        run_together(digest_images, str(tmp_path), [str(folder)] * number, count=number)
-        reports[number] = [(tmp_path / f"{rank}.txt").read_text().split() for rank in range(number)]
-    assert len({digest for rank_reports in reports.values() for digest, _ in rank_reports}) == 1
-    assert {number: max(int(looked) for _, looked in rank_reports) for number, rank_reports in reports.items()} == {
-        1: 1024 * blocks - 5,
-        2: 1024 * blocks - 5,
-        3: 1024 * 5 - 5,  # of the seven, two thirds
-    }
-    (folder / "04000.png").write_bytes(b"changed")
-    run_together(digest_images, str(tmp_path), [str(folder)], count=1)
-    assert (tmp_path / "0.txt").read_text().split()[0] != reports[1][0][0]
-    for rank in (0, 2):  # the last is not among the two that look at this image, but is to read it
-        run_together(digest_images, str(tmp_path), [str(folder if rank == r else copy) for r in range(3)], count=3)
-        assert "of 3 has other images than the others" in (tmp_path / "0.txt").read_text()
-        assert (tmp_path / "2.txt").read_text() == "status 0"
-
-
 def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
     run: Path, photos: Path, one_process: Path, tmp_path: Path
 ) -> None:
@@ -200,30 +173,35 @@ def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
     assert 0 < len(parts(tmp_path / "failed")) < len(parts(one_process))
 
 
-def test_parts_of_other_work_are_refused(
+def test_parts_of_other_work_and_damaged_ones_are_refused(
     run: Path, photos: Path, one_process: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(one_process, out)
-    (out / "manifest.json").unlink()
+    out, images = tmp_path / "out", shutil.copytree(photos, tmp_path / "images")
+    with pytest.raises(ImageError):
+        embed(run, images, out, **OPTIONS)  # the fifth shard has the damaged image
     first = min(out.glob("part-*"))
-    part_bytes = first.read_bytes()
-    for words, content in {
-        "expected a whole part; remove it to have it computed": part_bytes[:-20],
-        "another model, other images or options": max(out.glob("part-*")).read_bytes(),
-    }.items():
-        (out / "shards").mkdir()  # as an interrupted call leaves it
-        first.write_bytes(content)
-        assert words in refused(command(run, photos, out), capsys)
-        shutil.rmtree(out / "shards")
+    assert len(parts(out)) == 4
+    first.write_bytes(first.read_bytes()[:-1] + b"0")
+    assert "has changed since it was written" in refused(command(run, images, out), capsys)
     first.unlink()
-    (out / "shards").mkdir()
-    stderr = refused(command(run, photos, out, "--dtype=float16"), capsys)
-    assert "another model, other images or options" in stderr
-    shutil.rmtree(out / "shards")
-    (out / "shards").mkdir()
-    embed(run, photos, out, skip_bad=True, **OPTIONS)
-    assert_same(out, one_process)
+    assert "other settings" in refused(command(run, images, out, "--dtype=float16"), capsys)
+    (out / "shards" / f"{first.stem}.json").unlink()
+    Image.new("RGB", (20, 20)).save(images / "05.png")  # of the second shard
+    assert "part-00001-of-00023.parquet was computed from other images" in refused(command(run, images, out), capsys)
+    for number in range(4):
+        Image.new("RGB", (20, 20)).save(images / f"more{number}.png")
+    assert "is not of these 24 parts" in refused(command(run, images, out), capsys)
+
+
+def test_a_bit_that_flips_in_a_finished_part_is_noticed_by_whatever_reads_it(one_process: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(one_process, tmp_path / "out")
+    names = read_embeddings(out, needs_labels=False).items.image_names
+    first, draw = min(out.glob("part-*")), np.random.default_rng(0)
+    content = first.read_bytes()
+    for position in draw.integers(0, len(content), 40).tolist():
+        first.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        with pytest.raises(HiertreeError):
+            assert read_embeddings(out, needs_labels=False).items.image_names == names
 
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:

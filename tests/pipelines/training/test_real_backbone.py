@@ -116,8 +116,8 @@ def test_a_run_is_measured_reported_exported_searched_and_browsed(run, photos):
     measured = json.loads(printed_by("hiertree evaluate test --metrics H-AP --json"))
     assert measured["summary"]["H-AP"] == pytest.approx(h_ap(run), abs=1e-6)
     printed_by(f"hiertree report {run} --out report.html")
-    assert "model.onnx  (differs by at most" in printed_by(f"hiertree export {run} --onnx --faiss --out exported")
-    found = ht.load_model(run).search("exported", "some", k=3, progress=False)
+    assert "model.onnx  (differs by at most" in printed_by(f"hiertree export {run} --out exported")
+    found = ht.load_model(run).search("test", "some", k=3, progress=False)
     tested = found[found["photo"].map(lambda photo: Path(photo).name).isin(found["image"].map(lambda i: Path(i).name))]
     assert len(tested)
     first = tested[tested["rank"] == 1]

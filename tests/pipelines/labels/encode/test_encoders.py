@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from hiertree.errors import MissingResourceError, OptionError, TableError
-from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder
+from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder, text_encoder
 from hiertree.pipelines.labels.encode.encoders import CachedEncoder
 from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
 
@@ -88,10 +88,10 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 def test_encoders_are_made_by_name(tmp_path):
-    assert EncoderSettings().build().settings() == PlaceNounEncoder().settings()
-    clip = EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7, cache=tmp_path).build()
+    assert text_encoder(EncoderSettings()).settings() == PlaceNounEncoder().settings()
+    clip = text_encoder(EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7, cache=tmp_path))
     assert clip.settings()["prompts"] == ["a {label}"]
-    sentences = EncoderSettings(encoder="sentence-transformers", prompts=["a {label}"]).build()
+    sentences = text_encoder(EncoderSettings(encoder="sentence-transformers", prompts=["a {label}"]))
     assert sentences.settings()["model"] == "all-MiniLM-L6-v2"
     with pytest.raises(OptionError, match="'word2vec'"):
         EncoderSettings(encoder="word2vec")
@@ -109,7 +109,7 @@ def test_encoders_are_made_by_name(tmp_path):
 def _encode(folder, vectors, texts):
     table = folder / "vectors.parquet"
     pq.write_table(pa.table({"label": list(vectors), "vector": list(vectors.values())}), table)
-    return EncoderSettings(encoder="vectors", vectors=table).build().encode(texts)
+    return text_encoder(EncoderSettings(encoder="vectors", vectors=table)).encode(texts)
 
 
 def test_a_label_of_a_table_has_its_vector_and_another_the_mean_of_its_longest_parts(tmp_path):
@@ -137,10 +137,10 @@ def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):
     table = tmp_path / "other.parquet"
     pq.write_table(pa.table({"label": ["lake"], "embedding": [[1.0]]}), table)
     with pytest.raises(TableError, match="has no column 'vector'"):
-        EncoderSettings(encoder="vectors", vectors=table).build().encode(["lake"])
+        text_encoder(EncoderSettings(encoder="vectors", vectors=table)).encode(["lake"])
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
-        EncoderSettings(encoder="sentence-transformers").build().encode(["lake"])
+        text_encoder(EncoderSettings(encoder="sentence-transformers")).encode(["lake"])

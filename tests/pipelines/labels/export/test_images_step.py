@@ -1,5 +1,6 @@
 """From an exported tree and photos to a table that training reads: whole landmarks held out, of every supercategory."""
 
+import re
 import zipfile
 from collections import Counter
 
@@ -58,6 +59,26 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     assert (sizes["split"] == 2).mean() > 0.75, "most supercategories have landmarks in both splits"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of datasets
+def test_the_library_datasets_loads_the_list_and_its_images(washington, tmp_path, monkeypatch):
+    huggingface = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    tree, photos, table = washington
+    settings = ImagesSettings(images=photos, image_table=table, min_images=60)
+    listed = images_step(tree, out=tmp_path / "listed", settings=settings)
+    rows = huggingface.load_dataset(str(tmp_path / "listed"), cache_dir=str(tmp_path / "cache"))["train"]
+    images = read_table(listed.table)
+    assert rows.column_names == ["image", *listed.levels, "split"]
+    assert list(rows["image"]) == images["image"].tolist()
+    (tmp_path / "photos").mkdir()
+    for name in images["image"]:
+        (tmp_path / "photos" / name).write_bytes((photos / name).read_bytes())
+    images.rename(columns={"image": "file_name"}).to_csv(tmp_path / "photos" / "metadata.csv", index=False)
+    pictures = huggingface.load_dataset("imagefolder", data_dir=str(tmp_path / "photos"), cache_dir=str(tmp_path / "c"))
+    assert pictures["train"][0]["image"].size == (112, 112)
+    assert sorted(pictures["train"]["hierarchical_label"]) == sorted(images["hierarchical_label"])
+
+
 def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
     tree, photos, table = washington
     names = ("one", "again", "other")
@@ -112,6 +133,9 @@ def test_ids_written_otherwise_are_counted_and_named(small_export, tmp_path, cap
     assert f"2 ids of {tmp_path / 't.csv'} met none of the landmarks ({first!r}, {third!r})" in message
     assert "2 of the latter none of the former ('1', '30000')" in message
     caplog.clear()
+    (tmp_path / "t.csv").write_text(f"image_id,landmark_id\n1,{first}\n1,{third}\n")
+    with pytest.raises(ImageError, match=rf"2 ids of \S+t\.csv met none of the landmarks \('{re.escape(first)}', "):
+        listed(export, photos, tmp_path / "b", image_table=tmp_path / "t.csv")
     (tmp_path / "scraped.csv").write_text(f"landmark_id,instance_of\n{first},lake\n{second},dam\n{third},pond\n")
     with caplog.at_level("INFO"):
         landmarks, num_unknown = read_landmarks(export, tmp_path / "scraped.csv")

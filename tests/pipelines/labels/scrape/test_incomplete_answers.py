@@ -30,8 +30,8 @@ class Answering:
     def get(self, url: str, parameters: Parameters | None = None) -> HttpAnswer:
         assert url
         self.asked.append(parameters or {})
-        content = self._answer(parameters or {})
-        return HttpAnswer(200, {}, content if isinstance(content, bytes) else json.dumps(content).encode())
+        document = self._answer(parameters or {})
+        return HttpAnswer(200, {}, document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
 def in_turn(*answers: Any) -> Answering:

@@ -84,8 +84,8 @@ def test_redirects_end_alike_by_both_sources_and_another_wiki_is_settled(tmp_pat
 
 def test_an_id_that_wikidata_cannot_have_is_settled_by_halving_its_batch(tmp_path):
     world = World()
-    world.add(*(entity(f"Q{number}", statement("Q23397")) for number in range(1, 50)), entity("Q23397"))
-    keys = [f"Q{number}" for number in range(1, 50)] + ["Q99999999999"]
+    world.add(*(entity(f"Q{index}", statement("Q23397")) for index in range(1, 50)), entity("Q23397"))
+    keys = [f"Q{index}" for index in range(1, 50)] + ["Q99999999999"]
     with Store(tmp_path / "store.sqlite") as store, Wikimedia(world) as wikimedia:
         store.add_landmarks([LandmarkRow(key, key, key, None) for key in keys])
         scrape(store, wikimedia, FakeTime())
@@ -117,7 +117,7 @@ def test_the_link_of_a_soft_redirect_is_read_as_its_template_is(link, status, ta
 
 def test_one_category_written_in_two_ways_is_one_landmark_and_another_is_refused(tmp_path):
     def rows(*cells):
-        return [LandmarkRow(str(number), cell, landmark_key(cell), None) for number, cell in enumerate(cells)]
+        return [LandmarkRow(str(index), cell, landmark_key(cell), None) for index, cell in enumerate(cells)]
 
     with Store(tmp_path / "store.sqlite") as store:
         store.add_landmarks(rows("http://commons.wikimedia.org/wiki/Category:Comet_Falls", "Q101"))

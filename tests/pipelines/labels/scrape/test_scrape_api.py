@@ -29,7 +29,7 @@ def washington(shared_data, tmp_path_factory):
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     folder = tmp_path_factory.mktemp("washington")
     with Wikimedia(World.washington(path)) as wikimedia, Store(folder / "store.sqlite") as store:
-        read_subjects(path).add_to(store)
+        store.add_landmarks(read_subjects(path)[0])
         counts = scrape(store, wikimedia, FakeTime())
         return counts, wikimedia.asked, tally(store)
 
@@ -98,8 +98,8 @@ def test_every_complication_has_its_outcome(store):
 
 def test_a_chain_of_moves_ends_after_five(store):
     world = World.numbered(0)
-    for number in range(9):
-        world.pages[f"Category:Place {number}"] = CommonsPage(soft=f"Place {number + 1}", template="cat-red")
+    for index in range(9):
+        world.pages[f"Category:Place {index}"] = CommonsPage(soft=f"Place {index + 1}", template="cat-red")
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
@@ -111,7 +111,7 @@ def test_a_chain_of_moves_ends_after_five(store):
 def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n4,Q0\n5,P31\n")
-    read_subjects(table).add_to(store)
+    store.add_landmarks(read_subjects(table)[0])
     with Wikimedia(World()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert wikimedia.asked == []
@@ -128,7 +128,7 @@ def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source)
     table = tmp_path / "t.csv"
     items = ["Q10000", "https://www.wikidata.org/wiki/Q10005", "http://www.wikidata.org/entity/Q10009 ", "Q77"]
     table.write_text("landmark_id,wikidata_id\n" + "".join(f"{key},{item}\n" for key, item in enumerate(items)))
-    read_subjects(table, columns=ColumnNames(category="wikidata_id")).add_to(store)
+    store.add_landmarks(read_subjects(table, columns=ColumnNames(category="wikidata_id"))[0])
     with Wikimedia(World.numbered(20)) as wikimedia:
         scrape(store, wikimedia, FakeTime(), source=source)
         assert all("ids" in request.parameters for request in wikimedia.asked)
@@ -252,7 +252,7 @@ def test_landmarks_without_a_named_class_are_dropped_or_keep_its_id(store, tmp_p
     with Wikimedia(gone_classes()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
     table = tmp_path / "landmarks.csv"
-    table.write_text("landmark_id,category\n" + "".join(f"{number},c{number}\n" for number in range(40)))
+    table.write_text("landmark_id,category\n" + "".join(f"{index},c{index}\n" for index in range(40)))
     dropped = clean_step(table, store=store.path, out=tmp_path / "dropped")
     assert dropped["because"]["no label"]["missing class"] == 2
     clean_step(table, store=store.path, out=tmp_path / "kept", settings=CleanSettings(unnamed="keep"))

@@ -28,13 +28,13 @@ def run(*arguments):
 def web_options(wikimedia):
     options = {"contact": CONTACT, "requests-per-minute": "100000", "backoff": "0.001", "max-retries": "2"}
     options |= {name.replace("_", "-"): url for name, url in wikimedia.options.items()}
-    return [part for name, value in options.items() for part in (f"--{name}", value)]
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "landmarks.csv"
-    path.write_text("landmark_id,category\n" + "".join(f"{number},{URL}{number}\n" for number in range(60)))
+    path.write_text("landmark_id,category\n" + "".join(f"{index},{URL}{index}\n" for index in range(60)))
     return path
 
 
@@ -133,7 +133,9 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
 
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
-    assert f"no such file: {tmp_path / 'absent.sqlite'}: expected an existing store" in capsys.readouterr().err
+    assert f"no such file: {tmp_path / 'absent.sqlite'}" in capsys.readouterr().err
+    with pytest.raises(ScrapeError, match=r"no such file: .*absent\.sqlite: expected an existing store"):
+        Store(tmp_path / "absent.sqlite", create=False)
     second_store = tmp_path / "other.sqlite"
     second_store.write_bytes(table.read_bytes())
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
@@ -176,11 +178,11 @@ def test_pages_may_be_read_faster_than_the_api_is_asked():
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         store.connection.executescript("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE);")
-    content = (tmp_path / "s.sqlite").read_bytes()
+    body = (tmp_path / "s.sqlite").read_bytes()
     for create in (True, False):
         with pytest.raises(ScrapeError, match=r"expected a store of 'labels scrape', version 3; scrape into another"):
             Store(tmp_path / "s.sqlite", create=create)
-    assert (tmp_path / "s.sqlite").read_bytes() == content
+    assert (tmp_path / "s.sqlite").read_bytes() == body
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from wikimedia.server import ENDLESS, FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, OutputError, ScrapeError
-from hiertree.io.locks import locked_file
+from hiertree.io.files import locked_file
 from hiertree.pipelines.labels.scrape import client as module
 from hiertree.pipelines.labels.scrape import scraping
 from hiertree.pipelines.labels.scrape.client import (
@@ -94,8 +94,8 @@ def test_retry_after_is_read_in_both_forms(header, seconds):
 
 
 @given(st.integers(0, 100), st.none() | st.floats(0, 3600), st.floats(0, 1))
-def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, retry_after, share):
-    seconds = wait_before_retry(5, attempt, retry_after, share)
+def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, retry_after, jitter):
+    seconds = wait_before_retry(5, attempt, retry_after, jitter)
     assert seconds >= max(5, retry_after or 0)
     assert seconds <= max(300 * 1.25, retry_after or 0)
     assert seconds <= wait_before_retry(5, attempt + 1, retry_after, 1)

@@ -118,13 +118,13 @@ def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
 
 def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
     world = World.numbered(40)
-    _, content = page_answer(world, "Category:Place 0")
-    page_facts = read_page("Category:Place 0", content)
+    _, html = page_answer(world, "Category:Place 0")
+    page_facts = read_page("Category:Place 0", html)
     assert page_facts.read == (("kind 0", "Category:X"),)
     for end in ("</html>", "</body></html>", "</table></body></html>"):
-        for cut in range(0, content.index("printfooter"), 7):
+        for cut in range(0, html.index("printfooter"), 7):
             with pytest.raises(TryAgain):
-                read_page("Category:Place 0", content[:cut] + end)
+                read_page("Category:Place 0", html[:cut] + end)
 
 
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():

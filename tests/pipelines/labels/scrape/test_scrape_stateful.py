@@ -120,10 +120,10 @@ class Scraping(RuleBasedStateMachine):
         self.scrape(faults, kill_at)
 
     @precondition(lambda self: not self.poisoned)
-    @rule(place=st.integers(0, 15))
-    def poison(self, place: int) -> None:
+    @rule(index=st.integers(0, 15))
+    def poison(self, index: int) -> None:
         """The server refuses whatever asks for this landmark."""
-        self.poisoned.add(place % len(self.universe.urls))
+        self.poisoned.add(index % len(self.universe.urls))
 
     @precondition(lambda self: self.poisoned)
     @rule()
@@ -147,7 +147,7 @@ class Scraping(RuleBasedStateMachine):
     def scrape(self, faults: list[str | None], kill_at: int = -1) -> tuple[int, int] | None:
         """Scrape; returns how many failed of how many, or None where the run did not come to its end."""
         misfortune = Misfortune(faults, kill_at, self.leave_behind)
-        poisoned = {self.universe.title(place) for place in self.poisoned}
+        poisoned = {self.universe.title(index) for index in self.poisoned}
         self.server.world, self.server.fault, self.server.asked = self.universe, misfortune.fault, []
         self.server.clock, self.server.now = self.time.monotonic, self.time.now
         self.server.refuse = lambda asked: not poisoned.isdisjoint(map(title_of, asked.keys))
@@ -208,7 +208,7 @@ def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
 def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch):
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
     options = settings(
-        max_examples=45,
+        max_examples=50,
         stateful_step_count=7,
         derandomize=True,
         phases=[Phase.generate],
@@ -223,11 +223,11 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_every_kind_of_place_is_found_as_it_is(tmp_path, kind, source):
-    places, time = Places(), FakeTime()
-    places.add_place(kind)
-    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{places.urls[0]}\n", encoding="utf-8")
-    with Wikimedia(places) as server:
+    universe, time = Places(), FakeTime()
+    universe.add_place(kind)
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{universe.urls[0]}\n", encoding="utf-8")
+    with Wikimedia(universe) as server:
         asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
         scrape(tmp_path / "t.csv", store=tmp_path / "s.sqlite", settings=asking, clock=time.clock)
     with Store(tmp_path / "s.sqlite") as store:
-        assert [seen(outcome) for outcome in outcomes(store)] == (places.api if source == "api" else places.html)
+        assert [seen(outcome) for outcome in outcomes(store)] == (universe.api if source == "api" else universe.html)

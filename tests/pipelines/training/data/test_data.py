@@ -55,18 +55,18 @@ def test_middle_numbers_leave_glyphs_as_they_are(images: Tensor) -> None:
 def test_glyphs_shift_by_the_fraction_of_the_image_asked_for() -> None:
     dot = torch.zeros(1, 1, 20, 20, dtype=torch.uint8)
     dot[0, 0, 10, 10] = 255
-    numbers = STILL[:1].copy()
-    numbers[0, 3] = 1.0  # as far right as may be looked, so that content moves left
-    shifted = move_glyphs(dot, numbers, GlyphAugmentation(shift=0.1))
+    draws = STILL[:1].copy()
+    draws[0, 3] = 1.0  # as far right as may be looked, so that content moves left
+    shifted = move_glyphs(dot, draws, GlyphAugmentation(shift=0.1))
     assert shifted.nonzero().tolist() == [[0, 0, 10, 8]]
 
 
 def test_glyphs_turn_without_changing_their_size() -> None:
     bar = torch.zeros(1, 1, 41, 41, dtype=torch.uint8)
     bar[0, 0, 19:22, 8:33] = 255
-    numbers = STILL[:1].copy()
-    numbers[0, 0] = 1.0
-    turned = move_glyphs(bar, numbers, GlyphAugmentation(degrees=90))
+    draws = STILL[:1].copy()
+    draws[0, 0] = 1.0
+    turned = move_glyphs(bar, draws, GlyphAugmentation(degrees=90))
     assert torch.equal(turned, bar.transpose(2, 3))
 
 
@@ -177,7 +177,9 @@ def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
 ) -> None:
     monkeypatch.setattr("os.sysconf", lambda _: 2**10)  # one MiB
     assert len(ImageViews(dataset.images, ImageSettings(size=16))) == len(dataset)
-    with pytest.raises(MissingResourceError, match=r"memory, 0\.0 GiB; set images\.cache=false"):
+    with pytest.raises(
+        MissingResourceError, match=r"than the 0\.0 GiB of this machine's memory; set images\.cache=false"
+    ):
         ImageViews(dataset.images, ImageSettings(size=4096))
 
 

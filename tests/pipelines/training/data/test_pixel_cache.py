@@ -16,7 +16,7 @@ from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, MissingResourceError
 from hiertree.pipelines.training.data import views
 from hiertree.pipelines.training.data.batches import BatchKey, batch_loader
-from hiertree.pipelines.training.data.views import ImageViews, PixelCache
+from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
@@ -30,9 +30,9 @@ def save_photo(path: Path, seed: int) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> ImageDataset:
     """Ten photos of 60 × 40 pixels, five of each label."""
-    for number in range(10):
-        save_photo(tmp_path / f"{number}.png", number)
-    rows = [f"{number}.png,{number % 2}" for number in range(10)]
+    for index in range(10):
+        save_photo(tmp_path / f"{index}.png", index)
+    rows = [f"{index}.png,{index % 2}" for index in range(10)]
     (tmp_path / "images.csv").write_text("\n".join(["file,label", *rows]))
     return load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=["label"])
 
@@ -138,11 +138,11 @@ def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
 
 
 def test_a_disk_without_room_is_reported_before_anything_is_decoded(
-    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")
-    with pytest.raises(MissingResourceError, match="GiB are free"):
-        PixelCache(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(MissingResourceError, match=r"0\.0 GiB on the disk of .*kept; lower images\.cache_size"):
+        ImageViews(photos.images, settings(cache=True, cache_folder=str(tmp_path / "kept")))
     assert decoded_count() == 0
 
 
@@ -153,12 +153,12 @@ def test_views_of_16_bits_are_those_of_8_bits(tmp_path: Path, cache: bool | str,
     views = []
     for name, scaled in (("deep", values * 257), ("plain", values.astype(np.uint8))):
         (tmp_path / name).mkdir()
-        for number, image in enumerate(scaled):
-            Image.fromarray(image).save(tmp_path / name / f"{number}.png")
+        for index, image in enumerate(scaled):
+            Image.fromarray(image).save(tmp_path / name / f"{index}.png")
         folder = (
             {"cache": True, "cache_folder": str(tmp_path / f"kept {name}")} if cache == "kept" else {"cache": cache}
         )
-        source = FileImages(tmp_path / name, [f"{number}.png" for number in range(10)])
+        source = FileImages(tmp_path / name, [f"{index}.png" for index in range(10)])
         views.append(ImageViews(source, settings(**folder), augment=augment))
     for key in EVERYTHING:
         assert torch.equal(views[0][key].images, views[1][key].images)

@@ -186,11 +186,11 @@ def test_synchronized_statistics_need_gpus(runs_folder: Path) -> None:
     assert second == "status 0"
 
 
-def command(out: Path, recipe: Recipe, *words: str) -> list[str]:
+def command(out: Path, recipe: Recipe, *command_line: str) -> list[str]:
     out.parent.mkdir(exist_ok=True)
     file = out.parent / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe.as_dict()))
-    return [*words, "train", str(file), "--out", str(out)]
+    return [*command_line, "train", str(file), "--out", str(out)]
 
 
 def until_next_checkpoint(process: subprocess.Popen[str], out: Path) -> list[psutil.Process]:
@@ -223,8 +223,8 @@ def test_command_starts_its_processes_and_obeys_sigterm(tiny_recipe: Tiny, tmp_p
 
 def test_torchrun_shares_the_batches_and_speaks_once(tiny_recipe: Tiny, runs_folder: Path, tmp_path: Path) -> None:
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(NUM), "--standalone")
-    words = command(tmp_path / "run", tiny_recipe(*ALIKE["happier"]), *launcher, "-m", "hiertree")
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    command_line = command(tmp_path / "run", tiny_recipe(*ALIKE["happier"]), *launcher, "-m", "hiertree")
+    done = subprocess.run(command_line, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.count("H-AP") == 1
     assert_alike(tmp_path / "run", runs_folder / "happier")
 

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import yaml
 
-from hiertree.pipelines.training.learning.optimization import build_loss
-from hiertree.pipelines.training.network.backbones import input_statistics
+from hiertree.pipelines.networks.backbones import input_statistics
 from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, Setting, all_built_in_recipes, load_recipe
+from hiertree.pipelines.training.run.optimization import build_loss
 
 HERE = Path(__file__).parent
 OURS = ("omniglot", "synthetic", "washington")
@@ -54,18 +54,18 @@ SETTINGS, COMMANDS = rows("authors_settings.csv"), {row["recipe"]: row for row i
 def theirs(command: dict[str, str]) -> tuple[Facts, list[tuple[str, str]]]:
     """The values and the words that the authors' configurations of a recipe make; later values replace earlier ones."""
     facts: Facts = {}
-    words: list[tuple[str, str]] = []
+    remarks: list[tuple[str, str]] = []
     for config in command["configs"].split():
         code, _, name = config.rpartition(":")
         rows = [row for row in SETTINGS if (row["code"], row["config"]) == (code or command["code"], name)]
         assert rows, config
         said_keys = [row for row in rows if row["key"].startswith("said:")]
-        words += [(row["key"].removeprefix("said:"), str(yaml.safe_load(row["value"]))) for row in said_keys]
+        remarks += [(row["key"].removeprefix("said:"), str(yaml.safe_load(row["value"]))) for row in said_keys]
         facts |= {row["key"]: yaml.safe_load(row["value"]) for row in rows if row not in said_keys}
     for change in filter(None, command["changed"].split("; ")):
         key, _, value = change.partition(":")[0].partition("=")
         facts[key] = yaml.safe_load(value)
-    return {key: resolved(key, value, facts) for key, value in facts.items()}, words
+    return {key: resolved(key, value, facts) for key, value in facts.items()}, remarks
 
 
 def resolved(key: str, value: Any, facts: Facts) -> Any:
@@ -103,8 +103,8 @@ def ours(recipe: BuiltInRecipe, key: str) -> Any:
         return list(statistics[key == "model.std"])
     values = loaded.as_dict()
     value: Any = values
-    for part in place(recipe, key):
-        value = value[part]
+    for key_of_section in place(recipe, key):
+        value = value[key_of_section]
     optimizer, schedule = values["optimizer"], values["schedule"]
     if key in ("optimizer.head_lr", "optimizer.proxies_lr") and value is None:
         return optimizer["lr"]
@@ -114,8 +114,8 @@ def ours(recipe: BuiltInRecipe, key: str) -> Any:
 def said(recipe: BuiltInRecipe, key: str) -> str:
     """The comment behind a key, and the recipe's note."""
     layer: Any = recipe.layer
-    for part in place(recipe, key) if key != "note" else ():
-        layer = layer.get(part, {}) if isinstance(layer, dict) else {}
+    for key_of_section in place(recipe, key) if key != "note" else ():
+        layer = layer.get(key_of_section, {}) if isinstance(layer, dict) else {}
     return f"{layer.source if isinstance(layer, Setting) else ''} {recipe.note or ''}"
 
 
@@ -131,8 +131,8 @@ def is_declared(text: str, value: Any) -> bool:
 
 
 def deviations(recipe: BuiltInRecipe) -> list[str]:
-    facts, words = theirs(COMMANDS[recipe.name])
-    problems = [f"{key}: {word!r} is not said" for key, word in words if word not in said(recipe, key)]
+    facts, remarks = theirs(COMMANDS[recipe.name])
+    problems = [f"{key}: {word!r} is not said" for key, word in remarks if word not in said(recipe, key)]
     for key, value in facts.items():
         value_of_recipe = ours(recipe, key)
         equal = value_of_recipe == (pytest.approx(value) if isinstance(value, float | list) else value)
@@ -185,6 +185,6 @@ def test_every_fact_stands_in_its_line() -> None:
     """``HIERTREE_AUTHORS`` is a folder with these repositories, at the commits above."""
     for row in SETTINGS:
         lines = (Path(os.environ["HIERTREE_AUTHORS"]) / row["code"] / row["file"]).read_text(errors="replace")
-        words = " ".join(lines.splitlines()[int(row["line"]) - 1].split())
-        assert f"{zlib.crc32(words.encode()):08x}" == row["crc32"], (row, words)
+        remarks = " ".join(lines.splitlines()[int(row["line"]) - 1].split())
+        assert f"{zlib.crc32(remarks.encode()):08x}" == row["crc32"], (row, remarks)
     assert {row["code"] for row in SETTINGS} == set(COMMITS)

@@ -39,7 +39,9 @@ B128 = "fastap-b128 softbin-ap-b128 blackbox-ap-b128 smooth-ap-b128 sup-ap-b128 
 DYML = "triplet nsm smooth-ap roadmap csl rod-ndcg happier"
 NAMES = {  # in other people's scripts: names are added, never changed
     "cub": f"{BASELINES} roadmap roadmap-deit roadmap-margins roadmap-margins-256px roadmap-margins-deit",
-    "dyml": " ".join(f"{part}-{loss}" for part in ("vehicle", "animal", "product") for loss in DYML.split()),
+    "dyml": " ".join(
+        f"{variant_name}-{loss}" for variant_name in ("vehicle", "animal", "product") for loss in DYML.split()
+    ),
     "h-gldv2": "smooth-ap roadmap csl happier happier-f",
     "inat-base": f"{BASELINES} {TREES} {ABLATIONS} {B128} roadmap roadmap-margins roadmap-margins-b384 roadmap-deit "
     "roadmap-margins-deit",
@@ -60,24 +62,24 @@ def names_of(dataset: str) -> set[str]:
     return {f"{dataset}-{variant}" for variant in NAMES[dataset].split() if variant not in left_out}
 
 
-def content(dataset: str) -> dict[str, Any]:
+def file_of(dataset: str) -> dict[str, Any]:
     text = (Path(published.__file__).parents[1] / "recipes" / f"{dataset}.yaml").read_text(encoding="utf-8")
     return parse_layer(text, source=dataset)
 
 
-def parts_of(file: dict[str, Any], part: str) -> list[Layer]:
+def parts_of(file: dict[str, Any], variant_name: str) -> list[Layer]:
     """What the part extends and then itself, settings alone."""
-    variant = dict(file["variants"].get(part) or file["shared"][part])
+    variant = dict(file["variants"].get(variant_name) or file["shared"][variant_name])
     extends = plain(variant.pop("extends")) if "extends" in variant else []
     settings = {key: value for key, value in variant.items() if key not in ("about", "note")}
     parents = [extends] if isinstance(extends, str) else extends
     return [*(layer for parent in parents for layer in parts_of(file, parent)), settings]
 
 
-def leaves(layer: Layer, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Setting]:
+def leaves(layer: Layer, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Setting]:
     values = {}
     for key, value in layer.items():
-        values |= {(*place, key): value} if isinstance(value, Setting) else leaves(value, (*place, key))
+        values |= {(*path, key): value} if isinstance(value, Setting) else leaves(value, (*path, key))
     return values
 
 
@@ -101,7 +103,7 @@ def test_names_stay() -> None:
 
 @pytest.mark.parametrize("dataset", list(NAMES))
 def test_base_says_every_section_and_variants_only_what_differs(dataset: str) -> None:
-    file = content(dataset)
+    file = file_of(dataset)
     assert {*file["base"], "name", "loss"} == set(Recipe.model_fields)
     for variant in file["variants"]:
         *parents, variant_part = parts_of(file, variant)
@@ -137,7 +139,7 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
 
 def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
     output = CliRunner().invoke(commands, ["recipes"]).output
-    assert len(published.sweeps()) == 17
+    assert len(published.sweeps()) == 22
     for sweep in published.sweeps():
         assert sweep.command in output
         _, command, *arguments = shlex.split(sweep.command)

@@ -15,14 +15,14 @@ import yaml
 from interrupted_runs import assert_same_weights, break_at, curve, weights
 
 from hiertree.errors import RecipeError
+from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.processes import Processes
-from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train

@@ -50,7 +50,7 @@ def tables(shared_data: Path) -> dict[tuple[str, str, str], list[dict[str, str]]
 def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
     for recipe in all_built_in_recipes():
         for published_row in published_rows(recipe.name):
-            letter, table, *part = published_row.source.split(", ")
+            letter, table, *list_name = published_row.source.split(", ")
             for name, value in published_row.percent.items():
                 metric = name.partition("[")[0] if recipe.dataset in LISTS else name
                 metric = metric.replace("AP", "mAP") if recipe.dataset in PRINTED_AS_MAP else metric
@@ -58,7 +58,8 @@ def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
                 values = {
                     round(float(row["value"]) * (1 if row["unit"] == "percent" else 100), 2)
                     for row in tables[LETTERS[letter], table, NAMES.get(metric, metric)]
-                    if row["dataset"].partition(" ")[0] in names and row["split_or_level"].startswith(tuple(part) or "")
+                    if row["dataset"].partition(" ")[0] in names
+                    and row["split_or_level"].startswith(tuple(list_name) or "")
                 }
                 assert value in values, (recipe.name, metric, published_row.source)
 
@@ -92,7 +93,9 @@ def test_published_metrics_are_those_that_a_run_measures() -> None:
             for row in published_rows(recipe.name):
                 names = PROTOCOLS[PROTOCOL_OF.get(recipe.dataset, recipe.dataset)].names(LEVELS.get(recipe.dataset, 2))
                 names += tuple(f"mean {metric.partition('[')[0]}" for metric in names if recipe.dataset == "dyml")
-                names += tuple(f"{metric}[{part}]" for metric in names for part in LISTS.get(recipe.dataset, ()))
+                names += tuple(
+                    f"{metric}[{list_name}]" for metric in names for list_name in LISTS.get(recipe.dataset, ())
+                )
                 assert set(row.percent) <= {*names, *NAMES}, recipe.name
 
 

@@ -12,9 +12,9 @@ import yaml
 from hiertree import datasets, losses
 from hiertree.datasets import registry
 from hiertree.errors import MissingResourceError, RecipeError
-from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import DATA, LOSS, SAMPLER, GlyphAugmentation
+from hiertree.pipelines.training.run.optimization import build_loss
 from hiertree.pipelines.training.run.run_folder import RunFolder
 from hiertree.pipelines.yaml_files import parse_yaml
 
@@ -201,12 +201,12 @@ def test_fingerprint_is_of_what_changes_the_numbers(tmp_path: Path) -> None:
     overrides = ["name=mine", "evaluation.batch_size=8", "evaluation.every=3", "training.checkpoint_every_steps=5"]
     overrides += ["training.device=cpu", "training.on_nan=skip", "training.chunk_size=2", "images.cache=false"]
     assert {load_recipe(path, [change]).fingerprint() for change in overrides} == {load_recipe(path).fingerprint()}
-    for numbers in (
+    for overrides in (
         ["training.accumulate=two_pass", "training.chunk_size=2"],  # dropout is drawn chunk by chunk
         ["images.augmentation={name: photo}", "images.cache=false"],  # crops of the original, not of the square
         ["images.cache_size=64"],
     ):
-        assert load_recipe(path, numbers).fingerprint() != load_recipe(path, numbers[:-1]).fingerprint()
+        assert load_recipe(path, overrides).fingerprint() != load_recipe(path, overrides[:-1]).fingerprint()
     kinds = [f"images.augmentation={{name: {name}}}" for name in ("glyph", "photo", "none")]
     assert len({load_recipe(path, [kind]).fingerprint() for kind in kinds}) == 3
     table = "data={name: table, path: i.csv, root: %s, image: file, levels: [kind, leaf]}"
@@ -283,7 +283,7 @@ DOUBLING = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("text", "message"),
     [
         ("name: \xe9".encode("latin-1"), "mine.yaml, line 1: bytes that are not UTF-8"),
         (b"a: " + b"[" * 5000, "mine.yaml: nested too deeply"),
@@ -293,9 +293,9 @@ DOUBLING = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 
         (DOUBLING.encode(), "mine.yaml: more than 20 aliases: expected valid YAML"),
     ],
 )
-def test_unreadable_file_is_one_line_of_complaint(tmp_path: Path, content: bytes, message: str) -> None:
+def test_unreadable_file_is_one_line_of_complaint(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_bytes(content)
+    path.write_bytes(text)
     with pytest.raises(RecipeError) as caught:
         load_recipe(path)
     assert message in str(caught.value)
@@ -316,9 +316,9 @@ def test_values_that_are_no_mapping_are_refused(values: object) -> None:
         check_recipe(values)
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"a: [", b"3", b"name: x", b"loss: {name: HAPPIER"])
-def test_run_whose_recipe_is_broken_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "recipe.yaml").write_bytes(content)
+@pytest.mark.parametrize("text", [b"\xff", b"a: [", b"3", b"name: x", b"loss: {name: HAPPIER"])
+def test_run_whose_recipe_is_broken_is_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "recipe.yaml").write_bytes(text)
     with pytest.raises(RecipeError, match=r"recipe\.yaml"):
         RunFolder(tmp_path).require_usable(load_recipe("synthetic-happier"), fresh=False)
 
@@ -329,9 +329,7 @@ def test_overrides_of_one_recipe_do_not_reach_the_next() -> None:
     assert load_recipe("synthetic-happier") == recipe
 
 
-def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(
-    tmp_path: Path,
-) -> None:
+def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(tmp_path: Path) -> None:
     assert set(datasets.available()) <= set(registry.LOADERS)
     assert {"table", "folder", "synthetic"} <= set(registry.LOADERS)
     recipe = load_recipe(write(tmp_path, MINIMAL.replace("name: synthetic", "name: dyml-animal, root: here"))).data

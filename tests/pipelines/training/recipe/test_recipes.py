@@ -20,10 +20,10 @@ from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import built_in_recipes, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
+from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler, labels_for
 
 SMALL = (
@@ -77,15 +77,15 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         if benchmark not in folder_of_data:
             folder_of_data[benchmark] = tmp_path_factory.mktemp(benchmark)
             write_benchmark(benchmark, folder_of_data[benchmark])
-        place = [f"data.root={folder_of_data[benchmark]}", "data.verify=structure"]
+        data = [f"data.root={folder_of_data[benchmark]}", "data.verify=structure"]
         if family == "cifar10":  # S1 takes 600 images of a class
-            return [*place, "data.setting=published", "sampler.batch_size=8"]
+            return [*data, "data.setting=published", "sampler.batch_size=8"]
         if family == "imagenet100":
-            return [*place, "images.augmentation={name: none}", "sampler.batch_size=3"]
+            return [*data, "images.augmentation={name: none}", "sampler.batch_size=3"]
         if family == "nus":  # of 2,500 images
             overrides = ["data.queries_per_label=3", "data.training_per_label=8", "model.embedding_size=64"]
-            return [*place, *overrides, "images.augmentation={name: none}", "sampler.batch_size=8"]
-        return [*place, *FEW]
+            return [*data, *overrides, "images.augmentation={name: none}", "sampler.batch_size=8"]
+        return [*data, *FEW]
 
     return root_of
 

@@ -19,11 +19,11 @@ from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
 TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}
@@ -45,10 +45,7 @@ def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED, **evaluatio
     )
 
 
-CASES = [
-    ("sop", {"name": "sop"}, TREE, 2),
-    ("inshop", {"name": "inshop"}, BALANCED, 2),
-]
+CASES = [("sop", {"name": "sop"}, TREE, 2), ("inshop", {"name": "inshop"}, BALANCED, 2)]
 
 
 @pytest.mark.parametrize(("name", "data", "sampler", "steps"), CASES, ids=[case[0] for case in CASES])
@@ -58,12 +55,12 @@ def test_a_benchmark_trains_and_is_measured_as_published(
     write_benchmark(name, tmp_path / "data")
     experiment = recipe({**data, "root": str(tmp_path / "data")}, sampler)
     trained_run = train(experiment, tmp_path / "run")
-    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert content["steps"] == steps
+    result = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert result["steps"] == steps
     test = load_split(experiment, "test")
-    assert content["queries"] == (len(test) if test.queries is None else len(test.queries))
+    assert result["queries"] == (len(test) if test.queries is None else len(test.queries))
     with np.load(tmp_path / "run" / "embeddings.npz") as archive:
-        assert len(archive["paths"]) == content["queries"]
+        assert len(archive["paths"]) == result["queries"]
         assert ("gallery_ids" in archive) == (test.ids is not None)
         if test.gallery is not None:
             assert np.array_equal(archive["gallery_paths"], test.paths[test.gallery])
@@ -77,7 +74,7 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
     Image.new("RGB", (8, 6), (9, 9, 9)).save(root / "bmk_coarse/gallery/5.jpg")  # another photo of that name
     experiment = recipe({"name": "dyml", "collection": "vehicle", "root": str(root)}, select="mean AP", metrics=None)
     test = load_split(experiment, "test")
-    names = [part.images.name(row) for part in (test, *test.beside) for row in range(len(part))]
+    names = [dataset_list.images.name(row) for dataset_list in (test, *test.beside) for row in range(len(dataset_list))]
     assert set(names) == {
         *(f"bmk_fine/query/{n}.jpg" for n in range(3)),
         *(f"bmk_fine/gallery/{n}.jpg" for n in (3, 4, 5)),
@@ -98,9 +95,9 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
         for metric in ("AP", "ASI", "R@1", "R@10", "R@20")
     }
     assert metrics == pytest.approx(means | of_lists)
-    content = json.loads((run / "metrics.json").read_text())
-    assert content["best"]["value"] == metrics["mean AP"]
-    assert {name: card["queries"] for name, card in content["beside"].items()} == {"middle": 3, "coarse": 3}
+    result = json.loads((run / "metrics.json").read_text())
+    assert result["best"]["value"] == metrics["mean AP"]
+    assert {name: card["queries"] for name, card in result["beside"].items()} == {"middle": 3, "coarse": 3}
     for name, file in files.items():
         values = pd.read_parquet(run / file.replace("embeddings", "per_query").replace(".npz", ".parquet"))
         assert values.mean()[f"AP[{name}]"] == pytest.approx(metrics[f"AP[{name}]"])
@@ -168,9 +165,9 @@ def test_a_run_learns_and_measures_by_the_labels_that_images_share(tmp_path: Pat
         values.append((tied_ap(distances.tolist(), (grades > 0).tolist()), ndcg))
     assert [metrics["AP[1]"], metrics["NDCG"]] == pytest.approx(np.mean(values, axis=0).tolist(), rel=1e-9)
     assert 0 < metrics["AP@50[1]"] < 1
-    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert (content["queries"], content["convention"]["num_levels"]) == (12, 3)
-    assert content["convention"]["scores"].startswith("Hamming distance, 16 bits; AP@k divided by the positives")
+    result = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (result["queries"], result["convention"]["num_levels"]) == (12, 3)
+    assert result["convention"]["scores"].startswith("Hamming distance, 16 bits; AP@k divided by the positives")
     with pytest.raises(OptionError, match=r"is grades of pairs.*evaluate-pairs"):
         evaluate_file(tmp_path / "run")
     with pytest.raises(OptionError, match="ProxyDecomposability of images whose pairs are graded"):

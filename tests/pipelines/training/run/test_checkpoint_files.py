@@ -39,8 +39,8 @@ def test_checkpoint_of_another_recipe_is_refused(checkpoint: Path) -> None:
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
 @pytest.mark.parametrize("length", [0, 40, -1])
 def test_torn_checkpoint_is_refused(checkpoint: Path, file: str, length: int) -> None:
-    content = (checkpoint / file).read_bytes()
-    (checkpoint / file).write_bytes(content[:length])
+    text = (checkpoint / file).read_bytes()
+    (checkpoint / file).write_bytes(text[:length])
     if file == "state.json" and length == -1:  # only the last newline is lost
         read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
         return
@@ -49,9 +49,9 @@ def test_torn_checkpoint_is_refused(checkpoint: Path, file: str, length: int) ->
 
 
 def test_changed_weights_are_noticed(checkpoint: Path) -> None:
-    content = bytearray((checkpoint / "tensors.safetensors").read_bytes())
-    content[-1] ^= 1
-    (checkpoint / "tensors.safetensors").write_bytes(content)
+    text = bytearray((checkpoint / "tensors.safetensors").read_bytes())
+    text[-1] ^= 1
+    (checkpoint / "tensors.safetensors").write_bytes(text)
     with pytest.raises(CheckpointError, match="other bytes than were written"):
         read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
@@ -62,9 +62,9 @@ def test_pickle_is_never_opened(checkpoint: Path) -> None:
         read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"format": "other", "recipe": "mine", "sha256": "", "state": {}}'])
-def test_foreign_state_is_refused(checkpoint: Path, content: str) -> None:
-    (checkpoint / "state.json").write_text(content)
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": "other", "recipe": "mine", "sha256": "", "state": {}}'])
+def test_foreign_state_is_refused(checkpoint: Path, text: str) -> None:
+    (checkpoint / "state.json").write_text(text)
     with pytest.raises(CheckpointError):
         read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
@@ -93,8 +93,8 @@ def test_state_is_readable_json(checkpoint: Path) -> None:
     "change", [("0.3", "0.4"), ('"mine"', '"nine"'), ('"sum"', '"sun"'), ("checkpoint 2", "checkpoint 3")]
 )
 def test_changed_state_is_noticed(checkpoint: Path, change: tuple[str, str]) -> None:
-    content = (checkpoint / "state.json").read_text()
-    assert content.count(change[0]) == 1
-    (checkpoint / "state.json").write_text(content.replace(*change))
+    text = (checkpoint / "state.json").read_text()
+    assert text.count(change[0]) == 1
+    (checkpoint / "state.json").write_text(text.replace(*change))
     with pytest.raises(CheckpointError, match=r"step-00000007.*remove this folder .*--fresh"):
         read_checkpoint(checkpoint, accepts=lambda _: True)

@@ -34,15 +34,15 @@ from hiertree.errors import (
     TableError,
     TrainingError,
 )
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 from hiertree.metrics import evaluate
-from hiertree.pipelines.training.learning.learner import Learner
-from hiertree.pipelines.training.network.model_files import load_embedder
+from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, SplitResult
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.run_folder import RunFolder
 
 Tiny = Callable[..., Recipe]
@@ -59,6 +59,7 @@ def finished_run(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) ->
 def test_run_writes_everything_it_promises(finished_run: Path) -> None:
     assert {path.name for path in finished_run.iterdir()} == {
         "recipe.yaml",
+        "images.json",
         "tree-train.json",
         "tree.json",
         "history.jsonl",
@@ -73,18 +74,22 @@ def test_run_writes_everything_it_promises(finished_run: Path) -> None:
     }
     assert list(list_checkpoints(finished_run / "checkpoints")) == [4, 6]
     assert any((finished_run / "tensorboard").iterdir())
+    tensors = [finished_run / "model.safetensors", *(finished_run / "checkpoints").glob("*/tensors.safetensors")]
+    (finished_run / "checkpoints" / "another").touch()
+    mode = (finished_run / "checkpoints" / "another").stat().st_mode
+    assert {path.stat().st_mode for path in tensors} == {mode}
 
 
 def test_metrics_are_those_of_the_embeddings_written(finished_run: Path) -> None:
-    content = json.loads((finished_run / "metrics.json").read_text())
+    text = json.loads((finished_run / "metrics.json").read_text())
     with np.load(finished_run / "embeddings.npz", allow_pickle=False) as file:
         result = evaluate(file["embeddings"], file["paths"])
-    assert content["metrics"] == result.summary().to_dict()
-    assert content["skipped"] == result.skipped
-    assert content["convention"] == result.convention.as_dict()
-    assert content["queries"] == len(result)
+    assert text["metrics"] == result.summary().to_dict()
+    assert text["skipped"] == result.skipped
+    assert text["convention"] == result.convention.as_dict()
+    assert text["queries"] == len(result)
     per_query = pd.read_parquet(finished_run / "per_query.parquet")
-    assert per_query.mean().to_dict() == pytest.approx(content["metrics"])
+    assert per_query.mean().to_dict() == pytest.approx(text["metrics"])
 
 
 def test_embeddings_are_those_of_the_model_written(finished_run: Path, tiny_recipe: Tiny) -> None:
@@ -248,8 +253,8 @@ def test_kill_in_an_evaluation_costs_no_training(
     assert steps == [0, 1, 2, 3, 4, 5]
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
     assert curve(tmp_path / "whole") == curve(tmp_path / "killed")
-    contents = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("whole", "killed")]
-    assert contents[0] == contents[1]
+    results = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("whole", "killed")]
+    assert results[0] == results[1]
 
 
 def test_settings_that_change_no_number_may_change_on_resume_and_are_recorded(
@@ -319,25 +324,25 @@ def test_a_flipped_digit_in_a_state_changes_no_history(tiny_recipe: Tiny, tmp_pa
     train(recipe, tmp_path / "whole")
     break_at(5, recipe, tmp_path / "run")
     *_, newest = list_checkpoints(tmp_path / "run" / "checkpoints").values()
-    content = (newest / "state.json").read_text()
-    digit = re.search(r'"loss": \d\.\d(\d)', content)
+    text = (newest / "state.json").read_text()
+    digit = re.search(r'"loss": \d\.\d(\d)', text)
     assert digit is not None
     at = digit.start(1)
-    (newest / "state.json").write_text(content[:at] + str(9 - int(content[at])) + content[at + 1 :])
+    (newest / "state.json").write_text(text[:at] + str(9 - int(text[at])) + text[at + 1 :])
     train(recipe, tmp_path / "run")
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
     assert_same_weights(tmp_path / "run", tmp_path / "whole")
 
 
-@pytest.mark.parametrize("content", ["", '{"level', "[]"])
+@pytest.mark.parametrize("text", ["", '{"level', "[]"])
 @pytest.mark.parametrize("name", ["tree.json", "tree-train.json"])
 def test_a_damaged_tree_of_a_run_that_goes_on_is_written_again(
-    tiny_recipe: Tiny, tmp_path: Path, name: str, content: str
+    tiny_recipe: Tiny, tmp_path: Path, name: str, text: str
 ) -> None:
     recipe = tiny_recipe("training.epochs=2")
     break_at(3, recipe, tmp_path / "run")
     tree_text = (tmp_path / "run" / name).read_text()
-    (tmp_path / "run" / name).write_text(content)
+    (tmp_path / "run" / name).write_text(text)
     train(recipe, tmp_path / "run")
     assert (tmp_path / "run" / name).read_text() == tree_text
 
@@ -359,8 +364,8 @@ def test_damage_to_a_finished_run_is_named_and_mended_as_the_error_says(
     recipe, run = tiny_recipe("training.epochs=1"), tmp_path / "run"
     train(recipe, run)
     weights_before = {key: tensor.clone() for key, tensor in weights(run).items()}  # not mapped from the file
-    content = (run / name).read_bytes()
-    (run / name).write_bytes(content[: len(content) // 2])
+    text = (run / name).read_bytes()
+    (run / name).write_bytes(text[: len(text) // 2])
     with pytest.raises(CheckpointError, match=rf"{re.escape(name)}.*remove .*metrics\.json.*last checkpoint"):
         train(recipe, run)
     (run / "metrics.json").unlink()
@@ -611,10 +616,10 @@ def test_best_epoch_is_reported_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_p
     train(tiny_recipe("evaluation.every=1", "training.epochs=4"), tmp_path)
     rows = read_history(tmp_path / "history.jsonl")
     best = max(rows, key=lambda row: row["metrics"]["H-AP"])
-    content = json.loads((tmp_path / "metrics.json").read_text())
-    assert content["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
+    text = json.loads((tmp_path / "metrics.json").read_text())
+    assert text["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
     assert set(list_checkpoints(tmp_path / "checkpoints")) == {best["step"], 6, 8}
-    assert content["metrics"] == rows[-1]["metrics"]
+    assert text["metrics"] == rows[-1]["metrics"]
 
 
 @pytest.fixture
@@ -677,6 +682,28 @@ def test_a_file_in_both_splits_stops_the_run_before_it_writes(table: Path) -> No
     with pytest.raises(TableError, match=r"1 of 32 images of the split 'test' are in 'train' .*'train/0\.png'"):
         train(load_recipe("synthetic-happier", [table_section(table), *ONLY_TINY]), table / "run")
     assert not (table / "run").exists()
+
+
+@pytest.mark.parametrize("change", ["pixels", "another image", "another name"])
+def test_a_run_does_not_go_on_with_other_images(table: Path, change: str) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    overrides = [table_section(table), "images={size: 16}", *ONLY_TINY, "training.epochs=2"]
+    recipe, folder, photos = load_recipe("synthetic-happier", overrides), table / "run", table / "photos"
+    break_at(3, recipe, folder)
+    rows = pd.read_csv(table / "images.csv")
+    if change == "pixels":
+        for file in (photos / "train").iterdir():
+            Image.new("RGB", (16, 16), "navy").save(file)
+    else:
+        Image.new("RGB", (16, 16), "navy").save(photos / "train" / "new.png")
+        new_row = rows[rows["part"] == "train"].iloc[[0]].assign(file="train/new.png")
+        kept = rows if change == "another image" else rows.drop(new_row.index)
+        pd.concat([kept, new_row]).to_csv(table / "images.csv", index=False)
+    with pytest.raises(CheckpointError, match=r"images of the split train differ .*--fresh.*remove images\.json"):
+        train(recipe, folder)
+    (folder / "images.json").unlink()
+    assert train(recipe, folder).metrics
 
 
 def test_an_epoch_without_a_positive_is_warned_of(

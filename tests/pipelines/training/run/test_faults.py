@@ -24,12 +24,12 @@ from safetensors.torch import load_file, save_file
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
 MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
@@ -70,16 +70,22 @@ def test_sigterm_keeps_the_step_ends_with_status_143_and_costs_nothing(tiny_reci
     assert not (out / "metrics.json").exists()
 
 
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGHUP])
 def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stop_signal: signal.Signals,
+    tiny_recipe: Tiny,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     train(tiny_recipe(MEMORY), tmp_path / "whole")
     with monkeypatch.context() as patch:
-        change_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGTERM) if step == 2 else None)
+        change_step(patch, lambda _, step: os.kill(os.getpid(), stop_signal) if step == 2 else None)
         with pytest.raises(SystemExit) as stopped:
             train(tiny_recipe(MEMORY), tmp_path / "stopped")
     assert stopped.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(stop_signal) is signal.SIG_DFL
+    assert f"stopped by {stop_signal.name} after step 3" in capsys.readouterr().err
     *_, path = list_checkpoints(tmp_path / "stopped" / "checkpoints").values()
     assert path.name == "step-00000003"
     memory = load_file(path / "tensors.safetensors")
@@ -87,6 +93,16 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
     assert memory["loss.embeddings"].norm(dim=1).min() > 0.9
     train(tiny_recipe(MEMORY), tmp_path / "stopped")
     assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_nohup_keeps_a_run_going_when_its_terminal_closes(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            change_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGHUP))
+            assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
+    finally:
+        signal.signal(signal.SIGHUP, previous)
 
 
 def test_workers_hear_neither_ctrl_c_nor_sigterm(
@@ -238,12 +254,12 @@ def test_bad_images_of_any_benchmark_are_left_out_and_named(tmp_path: Path) -> N
     assert dataset.gallery is not None
     first, last = (dataset.images.name(int(row)) for row in (dataset.gallery[0], len(dataset) - 1))
     (tmp_path / "data" / first).write_bytes(b"no image")
-    part = load_split(check_recipe(sections), "test")
-    assert part.left_out == (first,)
-    assert part.gallery is not None
-    assert part.queries is not None
-    assert len(part.gallery) == len(dataset.gallery) - 1
-    assert last in {part.images.name(int(row)) for row in [*part.gallery, *part.queries]}
+    split = load_split(check_recipe(sections), "test")
+    assert split.left_out == (first,)
+    assert split.gallery is not None
+    assert split.queries is not None
+    assert len(split.gallery) == len(dataset.gallery) - 1
+    assert last in {split.images.name(int(row)) for row in [*split.gallery, *split.queries]}
     assert json.loads(json.dumps(train(check_recipe(sections), tmp_path / "run").metrics))["R@1"] >= 0
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["left_out"]["test"] == [first]
     with pytest.raises(ImageError):

@@ -11,9 +11,9 @@ import pytest
 
 from hiertree.metrics import evaluate_codes
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 CODES = ("model.embedding_size=12", "loss={name: TieAwareAP, alpha: 3.0, alpha_factor: 2.0, alpha_every: 2}")
 
@@ -31,8 +31,8 @@ def test_codes_are_learned_and_measured_by_hamming_distance(
     folder = tmp_path / "run"
     run = train(tiny_recipe(*CODES), folder)
     assert alphas == [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
-    content = json.loads((folder / "metrics.json").read_text())
-    assert content["convention"]["scores"] == "Hamming distance, 12 bits"
+    result = json.loads((folder / "metrics.json").read_text())
+    assert result["convention"]["scores"] == "Hamming distance, 12 bits"
     arrays = np.load(folder / "embeddings.npz")
     expected = evaluate_codes(arrays["embeddings"] > 0, arrays["paths"]).summary().to_dict()
     assert run.metrics == {name: expected[name] for name in run.metrics}

@@ -1,0 +1,121 @@
+"""Zero-shot classification by level: at each level of a tree the node whose text is nearest to an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from hiertree import LabelTree
+from hiertree.arrays import as_paths
+from hiertree.errors import OptionError, ShapeError
+from hiertree.level_columns import UNKNOWN
+
+from ..networks.clip import TextTower
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+Parents = Literal["text", "leaves"]
+
+
+class Classification(NamedTuple):
+    """The nodes that images were given."""
+
+    tree: LabelTree
+    nodes: NDArray[np.int32]  # (n, L) the best node of each level by itself, coarse → fine
+    paths: NDArray[np.int32]  # (n, L) the path of the best leaf
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """The labels of the best nodes, a row an image and a column a level."""
+        import pandas as pd
+
+        paths = self.tree.paths(self.tree.leaves)
+        columns = {}
+        for level, name in enumerate(self.tree.level_names):
+            nodes, rows = np.unique(paths[:, level], return_index=True)
+            texts = {node: self.tree.labels_of(paths[row].tolist())[level] for node, row in _known(nodes, rows)}
+            columns[name] = [texts[node] for node in self.nodes[:, level].tolist()]
+        return pd.DataFrame(columns)
+
+    def measure(self, true_paths: ArrayLike) -> dict[str, float]:
+        r"""Accuracy at each level, and of the best leaves hP, hR, hF and mistake severity.
+
+        Over the sets :math:`\hat{T}_i, T_i` of nodes on the predicted and the true path, the root left out,
+
+        .. math:: hP = \frac{\sum_i |\hat{T}_i \cap T_i|}{\sum_i |\hat{T}_i|}, \quad
+            hR = \frac{\sum_i |\hat{T}_i \cap T_i|}{\sum_i |T_i|}, \quad hF = \frac{2\, hP\, hR}{hP + hR}
+
+        (Kiritchenko et al., 2006). ``mistake-severity`` is the mean height, in levels, of the lowest common ancestor of
+        the predicted and the true path where they differ; NaN without a mistake.
+
+        Args:
+            true_paths: (n, L) in the numbering of the tree; −1 from where a path ends. An image counts at the levels
+                that its path has.
+
+        Raises:
+            ShapeError: not one path for each image.
+        """
+        truth = as_paths(true_paths)
+        if truth.shape != self.paths.shape:
+            raise ShapeError(f"true paths of shape {truth.shape}", expected=f"{self.paths.shape}, one for each image")
+        has_node = truth != UNKNOWN
+        values = {
+            f"accuracy[{level + 1}]": float(np.mean(self.nodes[rows, level] == truth[rows, level]))
+            for level, rows in enumerate(has_node.T)
+            if rows.any()
+        }
+        hits = np.cumprod((self.paths == truth) & has_node, axis=1).sum(axis=1)
+        predicted_sizes, true_sizes = (self.paths != UNKNOWN).sum(axis=1), has_node.sum(axis=1)
+        precision, recall = hits.sum() / predicted_sizes.sum(), hits.sum() / true_sizes.sum()
+        harmonic_mean = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        heights = (np.maximum(predicted_sizes, true_sizes) - hits)[(self.paths != truth).any(axis=1)]
+        severity = float(heights.mean()) if len(heights) else float("nan")
+        return values | {
+            "hP": float(precision),
+            "hR": float(recall),
+            "hF": float(harmonic_mean),
+            "mistake-severity": severity,
+        }
+
+
+def _known(nodes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[tuple[int, int]]:
+    return [(node, row) for node, row in zip(nodes.tolist(), rows.tolist(), strict=True) if node != UNKNOWN]
+
+
+def classify_by_text(
+    embeddings: NDArray[np.float32],
+    tree: LabelTree,
+    texts: TextTower,
+    *,
+    templates: Sequence[str],
+    parents: Parents = "text",
+) -> Classification:
+    """Give (n, d) embeddings of images the nearest node of each level.
+
+    Args:
+        embeddings: rows of unit norm.
+        tree: whose labels are the texts.
+        texts: the tower of the same model.
+        templates: over which the embedding of a label is averaged.
+        parents: the score of an inner node: of its own ``"text"``, or the best of its ``"leaves"``.
+    """
+    if parents not in get_args(Parents):
+        raise OptionError(f"parents={parents!r}", expected=f"one of {', '.join(get_args(Parents))}")
+    paths = as_paths(tree.paths(tree.leaves))
+    depths = (paths != UNKNOWN).sum(axis=1)
+    labels = [list(map(str, tree.labels_of(path))) for path in paths.tolist()]
+    vocabulary = {label: row for row, label in enumerate(dict.fromkeys(label for row in labels for label in row))}
+    scores = embeddings @ texts.encode(list(vocabulary), templates=templates).T
+    leaf_scores = scores[:, [vocabulary[row[-1]] for row in labels]]
+    nodes = np.empty((len(embeddings), tree.num_levels), np.int32)
+    for level in range(tree.num_levels):
+        rows = np.flatnonzero(depths > level)
+        level_scores = leaf_scores[:, rows]
+        if parents == "text":
+            level_scores = scores[:, [vocabulary[labels[row][level]] for row in rows]]
+        nodes[:, level] = paths[rows[level_scores.argmax(axis=1)], level]
+    return Classification(tree, nodes, paths[leaf_scores.argmax(axis=1)].astype(np.int32))

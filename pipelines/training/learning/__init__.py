@@ -1,1 +1,0 @@
-"""Network, loss and optimizer: building them, their starting weights, and the training step."""
