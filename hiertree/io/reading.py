@@ -99,7 +99,7 @@ def not_utf8(path: AnyPath, *, line: int | None = None, kind: type[HiertreeError
     """The error that names a line with bytes that are not UTF-8, the first one unless it is given."""
     if line is None:
         with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes: lone surrogates
-            line = next(number for number, text in enumerate(file, start=1) if NOT_UTF8.search(text))
+            line = next(line_number for line_number, text in enumerate(file, start=1) if NOT_UTF8.search(text))
     return kind(f"{path}, line {line}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 
@@ -113,19 +113,19 @@ def read_json(path: AnyPath, *, finite: bool = True, **complaint: Unpack[Complai
 
 def read_json_object(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Any]:
     """As :func:`read_json`, for a file that holds one object."""
-    content = read_json(path, **complaint)
+    document = read_json(path, **complaint)
     with reading_file(path, **complaint):
-        if not isinstance(content, dict):
-            raise TypeError(f"a {type(content).__name__} instead of an object")
-        return content
+        if not isinstance(document, dict):
+            raise TypeError(f"a {type(document).__name__} instead of an object")
+        return document
 
 
 @contextmanager
 def reading_json(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[dict[str, Any]]:
     """The object of a JSON file, within a block of :func:`reading_file` that takes it apart."""
-    content = read_json_object(path, **complaint)
+    document = read_json_object(path, **complaint)
     with reading_file(path, **complaint):
-        yield content
+        yield document
 
 
 def _refuse_constant(name: str) -> float:
@@ -134,11 +134,11 @@ def _refuse_constant(name: str) -> float:
 
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; refuses a repeated name, which would lose a value."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
+    document = dict(pairs)
+    if len(document) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
-    return content
+    return document
 
 
 def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
@@ -168,8 +168,8 @@ def data_columns(schema: Any) -> list[str]:
     """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
     import pyarrow as pa
 
-    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in metadata.get("index_columns", ()) if name in schema.names]
     unnamed = [name for name in indexes if name.startswith("__index_level_")]
     left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
     names = [*indexes, *(name for name in schema.names if name not in indexes)]
