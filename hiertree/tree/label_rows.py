@@ -19,8 +19,7 @@ from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, InputError, NotATreeError, UnevenDepthError
 from ..io.tables import is_empty, is_frame, label_text
 from ..level_columns import UNKNOWN, path_separator, split_names, split_path
-from ..options import Uneven as Uneven
-from ..options import check_choice, require
+from ..options import Uneven, check_choice, require
 
 _log = logging.getLogger(__name__)
 Row: TypeAlias = tuple[Hashable, ...]
