@@ -9,7 +9,6 @@ import re
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, filterfalse
-from numbers import Number
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -286,9 +285,8 @@ def _labels(name: str, source: LevelColumns, column: int) -> NDArray[Any]:
         raise PathError(f"{problem} in {source.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
         refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {source.title(column)}", PATH_IDS)
-    if cells.dtype.kind == "O" and all(
-        any(isinstance(cell, kind) and cell != UNKNOWN for cell in cells) for kind in (str, Number)
-    ):
+    kinds = {isinstance(label, str) for label in labels.tolist() if isinstance(label, str) or label != UNKNOWN}
+    if cells.dtype.kind == "O" and len(kinds) > 1:
         problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
         raise PathError(f"{problem} in {source.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells.astype(object)

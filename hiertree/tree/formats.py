@@ -277,4 +277,5 @@ def edge_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Two columns of edges, whose numbers are written alike: pandas writes 1.0 where a parent is missing."""
     columns = table[list(names)]
     are_integers = columns.map(lambda cell: not cell or _WHOLE.fullmatch(cell) is not None).to_numpy().all()
-    return columns.map(lambda cell: cell.removesuffix(".0")) if are_integers else columns
+    edges: pd.DataFrame = columns.map(lambda cell: cell.removesuffix(".0")) if are_integers else columns
+    return edges

@@ -21,8 +21,7 @@ from hiertree.io.provenance import manifest
 from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
 from hiertree.metrics.conventions import rules_of
-from hiertree.options import split_options
-from hiertree.tree.label_rows import Uneven
+from hiertree.options import Uneven, split_options
 
 from ..launchers import launched
 from ..yaml_files import read_yaml

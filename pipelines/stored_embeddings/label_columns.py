@@ -19,7 +19,8 @@ from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
-from hiertree.tree.label_rows import Uneven, suggest_separator
+from hiertree.options import Uneven
+from hiertree.tree.label_rows import suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
