@@ -78,11 +78,11 @@ def read_table_parts(
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
     suffix = file.suffix.lower()
     if suffix in PARQUET_SUFFIXES:
-        parts: Iterable[pd.DataFrame] = [_read_parquet(file)]
+        chunks: Iterable[pd.DataFrame] = [_read_parquet(file)]
     else:
-        parts = [_read_sheet(file)] if suffix in SHEET_SUFFIXES else _csv_parts(file, suffix, rows_at_once)
-    for part in parts:
-        table = _without_index(part, required)
+        chunks = [_read_sheet(file)] if suffix in SHEET_SUFFIXES else _csv_parts(file, suffix, rows_at_once)
+    for chunk in chunks:
+        table = _without_index(chunk, required)
         check_columns(file, list(table.columns), required)
         yield table
 
@@ -129,7 +129,7 @@ def _csv_parts(path: Path, suffix: str, max_rows: int) -> Iterator[pd.DataFrame]
     for line, cells in _csv_rows(path, suffix):
         if header is None:
             header = cells
-            width = max((place for place, name in enumerate(header, start=1) if name.strip()), default=len(header))
+            width = max((column for column, name in enumerate(header, start=1) if name.strip()), default=len(header))
             delimiter_remedy = _other_delimiter(header)
         elif delimiter_remedy and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
             raise TableError(
