@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_WORKERS = 8  # processes that decode
-_GOES_ON = "run the same command to go on from there"
 
 
 class EmbeddingRecipe(Section):
@@ -171,13 +170,15 @@ def embed(
         run_processes(partial(embed, **{**arguments, "devices": 1}), count=count)
         return written_in(folder)
     rank, size = process or (0, 1)
+    if rank:
+        os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     source = None if data is None else os.fspath(data)
     images, recipe, location = _inputs(recipe, name, source, split, levels, overrides, labeled=labeled)
     if rank == 0 and is_progress_shown():
         print(f"{source or name}: {images.about}", file=sys.stderr)
     network = _network(name, recipe, backbone, is_alone=size == 1)  # after the images: it may download weights
     scales, precision = recipe.evaluation.scales, recipe.training.precision
-    preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
+    preprocessing = preprocessing_of(recipe.images, network.settings, scales=scales, precision=precision)
     embedder = TrainedModel(network, preprocessing, device=_device(recipe.training.device))
     settings = [preprocessing.model_dump(mode="json"), images.dataset.split, shard_size, dtype]
     settings += [recipe.evaluation.batch_size, images.labeled]
@@ -266,7 +267,8 @@ def _inputs(
     labeled: bool,
 ) -> _Inputs:
     """The split of the recipe's data set, or other images found at the location."""
-    reason, options = "", {"levels": tuple(levels)}
+    reason = ""
+    options: dict[str, Any] = {"levels": tuple(levels)}
     if isinstance(recipe, Recipe):
         relocated = recipe if data is None else _relocated(recipe, model, data, split, overrides)
         if relocated is not None and (data is None or (labeled and not levels)):
@@ -278,7 +280,7 @@ def _inputs(
                 reason = f"; no {recipe.data.name} is there: {error.given}"
         if data is not None and recipe.data.name == "table" and Path(data).is_file():  # as that of the training
             stated = recipe.data.options()
-            options = {"image": stated["image"], "levels": tuple(levels) or stated["levels"]}
+            options = {"image": stated.get("image"), "levels": tuple(levels) or stated["levels"]}
     if data is None:
         raise OptionError(f"{model} without images", expected="a folder, a table or archives of images")
     images = load_input_images(data, split, labeled=labeled, **options)
@@ -367,11 +369,11 @@ def _embed_shards(
                 output.write(shard, np.concatenate(tiles), rows, bad)
                 done += len(shard.rows)
         except KeyboardInterrupt:
-            if is_first:
-                end = "stopped by SIGTERM" if stop.requested() else "stopped"
-                print(f"{end} after {done} of {total} images, which are kept; {_GOES_ON}", file=sys.stderr)
+            progress = f"{done} of {total} images, which are kept"
             if stop.requested():
-                raise SystemExit(STOPPED) from None
+                stop.obey(progress) if is_first else sys.exit(STOPPED)
+            if is_first:
+                print(f"stopped after {progress}; run the same command to go on from there", file=sys.stderr)
             raise
 
 

@@ -179,9 +179,10 @@ class _Protocol(H11Protocol):
     """Answers a whole request also where its client has closed its half of the connection."""
 
     def eof_received(self) -> Any:
-        is_waiting = self.cycle is not None and not self.cycle.response_complete
+        cycle: Any = self.cycle
+        is_waiting = cycle is not None and not cycle.response_complete
         if is_waiting and self.conn.their_state is h11.DONE:
-            self.cycle.keep_alive = False
+            cycle.keep_alive = False
             return True
         return False
 

@@ -74,18 +74,18 @@ class EmbeddingFiles:
         require_package("pyarrow", extra="arrow")
         self.folder, self.dataset, self.has_labels, self.weights = folder, dataset, has_labels, weights
         self.dtype, self._work = np.dtype(dtype), {"weights": weights, "settings": digest([settings])}
-        pieces = [
+        blocks = [
             (split, rows[start : start + shard_size])
             for split, rows in _splits(dataset).items()
             for start in range(0, len(rows), shard_size)
         ]
-        names = [f"part-{index:05d}-of-{len(pieces):05d}.parquet" for index in range(len(pieces))]
+        names = [f"part-{index:05d}-of-{len(blocks):05d}.parquet" for index in range(len(blocks))]
         self._files = [folder / name for name in names]
         self._require_usable()
         has_all = (folder / MANIFEST).is_file()  # then all are compared, else this process's own
         self.shards = [
             Shard(folder / names[index], rows, split, self._fingerprint(names[index], rows))
-            for index, (split, rows) in enumerate(pieces)
+            for index, (split, rows) in enumerate(blocks)
             if has_all or index % size == rank
         ]
 
@@ -109,10 +109,10 @@ class EmbeddingFiles:
 
     def is_finished(self) -> bool:
         """Whether the same call has written all; a CheckpointError where another has."""
-        content = read_manifest(self.folder)
-        if content is None:
+        finished = read_manifest(self.folder)
+        if finished is None:
             return False
-        entries = {entry["name"]: entry for entry in content.get("parts", [])}
+        entries = {entry["name"]: entry for entry in finished.get("parts", [])}
         for shard in self.shards:
             self._require_same(shard, entries.get(shard.file.name, {}))
         shutil.rmtree(self.folder / SHARDS_FOLDER, ignore_errors=True)

@@ -19,16 +19,9 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import HiertreeError, InputError, TableError, require_package
+from hiertree.io.array_files import read_array
 from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.reading import (
-    PARQUET_SUFFIXES,
-    Complaint,
-    data_columns,
-    read_array,
-    read_json_object,
-    read_parquet,
-    reading_file,
-)
+from hiertree.io.reading import PARQUET_SUFFIXES, Complaint, data_columns, read_json_object, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
@@ -101,17 +94,17 @@ class Shards(StoredRows):
                 local_rows = rising[low:high] - start
                 self._verify(file)
                 with reading_file(file, **_complaint(file)):
-                    for begin, part in self._opened(file).parts(local_rows):
-                        span = slice(*np.searchsorted(local_rows, (begin, begin + len(part))))
-                        embeddings[order[low:high][span]] = part[local_rows[span] - begin]
+                    for begin, tile in self._opened(file).tiles(local_rows):
+                        span = slice(*np.searchsorted(local_rows, (begin, begin + len(tile))))
+                        embeddings[order[low:high][span]] = tile[local_rows[span] - begin]
         return embeddings
 
     def select(self, rows: NDArray[np.int64]) -> Shards:
         """Some of the rows, which stay in the files."""
-        part = copy(self)
-        part._rows, part.shape = rows, (len(rows), self.shape[1])
-        part.identity = f"{self.identity} {zlib.crc32(rows.tobytes())}"
-        return part
+        selection = copy(self)
+        selection._rows, selection.shape = rows, (len(rows), self.shape[1])
+        selection.identity = f"{self.identity} {zlib.crc32(rows.tobytes())}"
+        return selection
 
     def texts(self, column: str) -> Any:
         """Another column of all Parquet files, its cells as text: an array of pandas."""
@@ -141,8 +134,8 @@ class Shards(StoredRows):
         import pandas as pd
 
         keys = 2 * pd.factorize(ids)[0] + in_gallery
-        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-        first = first[number]  # the row of each image's first
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        first = first[inverse]  # the row of each image's first
         shard = np.repeat(np.arange(len(self.files)), np.diff(self._starts))
         repeats = np.flatnonzero(shard != shard[first])
         if len(repeats):
@@ -153,27 +146,31 @@ class Shards(StoredRows):
     def _check_names(self) -> None:
         """Check that all parts are there, by names such as ``part-00002-of-00008``."""
         numbered = [re.search(r"(\d+)-of-(\d+)$", file.stem) for file in self.files]
-        parts = [(int(number[1]), int(number[2])) for number in numbered if number is not None]
-        if parts and parts != [(row, len(self.files)) for row in range(len(self.files))]:
-            content = f"{len(self.files)} shards, the last {self.files[-1].name}"
-            raise InputError(f"{self.files[0].parent} with {content}", expected="every part once, numbered from 0")
+        indices = [(int(match[1]), int(match[2])) for match in numbered if match is not None]
+        if indices and indices != [(row, len(self.files)) for row in range(len(self.files))]:
+            description = f"{len(self.files)} shards, the last {self.files[-1].name}"
+            raise InputError(f"{self.files[0].parent} with {description}", expected="every part once, numbered from 0")
 
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
         """Compare with the manifest beside the shards, if any; return the model that it names."""
         folder = self.files[0].parent
-        content = read_manifest(folder)
-        if content is None:
+        manifest = read_manifest(folder)
+        if manifest is None:
             return None
         rows, width = self.shape
         names = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
-        entries = content.get("parts", names)
+        entries = manifest.get("parts", names)
         stated = [{key: entry.get(key) for key in ("name", "rows")} for entry in entries]
-        expected = {"parts": stated, "rows": content.get("rows", rows), "dimensions": content.get("dimensions", width)}
+        expected = {
+            "parts": stated,
+            "rows": manifest.get("rows", rows),
+            "dimensions": manifest.get("dimensions", width),
+        }
         for key, value in {"parts": names, "rows": rows, "dimensions": width}.items():
             if value != expected[key]:
                 raise InputError(f"{folder}: {key} {value}", expected=f"{expected[key]}, as in {MANIFEST}")
         self._digests = {folder / str(entry["name"]): entry.get("sha256") for entry in entries}
-        return content.get("model")
+        return manifest.get("model")
 
     def _verify(self, file: Path) -> None:
         """Compare a file with the digest that its manifest states, before the first of its rows is read."""
@@ -185,11 +182,11 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     """What `hiertree embed` says of the shards in a folder; None where it says nothing."""
     if not (folder / MANIFEST).exists():
         return None
-    content = read_json_object(folder / MANIFEST, expected="JSON that hiertree embed wrote", kind=InputError)
-    entries = content.get("parts", [])
+    manifest = read_json_object(folder / MANIFEST, expected="JSON that hiertree embed wrote", kind=InputError)
+    entries = manifest.get("parts", [])
     if not (isinstance(entries, list) and all(isinstance(entry, dict) and "name" in entry for entry in entries)):
         raise InputError(f"{folder / MANIFEST} with parts {str(entries)[:40]}", expected="a list of files by name")
-    return content
+    return manifest
 
 
 def require_digest(file: Path, stated: str | None, *, kind: type[HiertreeError]) -> None:
@@ -227,7 +224,7 @@ class _ParquetShard:
         first = next(self._read.iter_batches(1, columns=[self._column]), None)
         return 0 if first is None else len(first.column(0)[0].as_py() or ())
 
-    def parts(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+    def tiles(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """The parts of the file that hold some of the rows, and where they begin."""
         start = 0
         for group in range(self._read.num_row_groups):
@@ -239,8 +236,8 @@ class _ParquetShard:
                     if column.null_count or (lengths != self.width).any():
                         problem = f"{self._file.name} with embeddings of several lengths, or none"
                         raise InputError(problem, expected="one length")
-                    numbers = column.flatten().to_numpy(zero_copy_only=False)  # no Python object for each number
-                    yield start, numbers.reshape(-1, self.width)
+                    values = column.flatten().to_numpy(zero_copy_only=False)  # no Python object for each number
+                    yield start, values.reshape(-1, self.width)
                     start += batch.num_rows
             start = stop
 
@@ -257,7 +254,7 @@ class _NumpyShard:
         self.width: int = self._array.shape[1] if self._array.ndim == 2 else 0
         self.dtype = self._array.dtype
 
-    def parts(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+    def tiles(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """The rows from the first that is wanted to the last, a few at a time."""
         end = int(rows[-1]) + 1
         for start in range(int(rows[0]), end, _ROWS_AT_ONCE):

@@ -164,7 +164,7 @@ class RunFolder:
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
         scales, precision = recipe.evaluation.scales, recipe.training.precision
-        preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
+        preprocessing = preprocessing_of(recipe.images, embedder.settings, scales=scales, precision=precision)
         paths = save_embedder(embedder, self.path, preprocessing)
         for index, (name, list_result) in enumerate(result.lists.items()):
             suffix = f"-{name}" if index else ""

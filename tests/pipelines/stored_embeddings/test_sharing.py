@@ -131,7 +131,7 @@ def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path
     manifest = json.loads((embedded.folder / "manifest.json").read_text())
     assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == embedded.images == len(table)
     stored_arrays = read_embeddings(embedded.folder)
-    assert [len(side.paths) for side in stored_arrays.sides] == [len(dataset.queries), len(dataset.gallery)]
+    assert [len(side.paths) for side in stored_arrays.image_sets] == [len(dataset.queries), len(dataset.gallery)]
     assert np.array_equal(stored_arrays.queries.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
     assert np.array_equal(stored_arrays.items.embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
 
@@ -216,7 +216,8 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    scripts = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    (script,) = (text for text in scripts if "hiertree embed" in text)
     (tmp_path / "runs").mkdir()
     shutil.copytree(run, tmp_path / "runs" / "sop")
     dataset = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
