@@ -143,9 +143,8 @@ def _ids(column: Any, path: Path) -> NDArray[Any]:
     """Ids of images, of equal length; their first characters name folders."""
     ids = np.asarray(column.to_numpy(zero_copy_only=False)).astype(str)
     if not np.char.isalnum(ids).all() or np.char.str_len(ids).min() < 3:
-        raise TableError(
-            f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}", expected="letters and digits"
-        )
+        problem = f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}"
+        raise TableError(problem, expected="letters and digits")
     return ids
 
 

@@ -327,10 +327,8 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
                 raise ValueError(f"the lists of {query!r:.80} name image {images[uses > 1][0]} twice")
     indices = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
     if boxes.shape != (len(queries), 4) or (indices.size and not 0 <= indices.min() <= indices.max() < len(gallery)):
-        raise TableError(
-            f"{file}: boxes {boxes.shape}, indices up to {indices.max(initial=-1)}",
-            expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
-        )
+        problem = f"{file}: boxes {boxes.shape}, indices up to {indices.max(initial=-1)}"
+        raise TableError(problem, expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}")
     return queries, gallery, boxes, truth
 
 
