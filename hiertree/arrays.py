@@ -107,15 +107,15 @@ def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = In
         if array.dtype.kind in "OUS":
             cells = [plain_float(cell) if isinstance(cell, str) else float(cell) for cell in array.ravel().tolist()]
             array = np.array(cells, np.float64).reshape(array.shape)
-        numbers = array.astype(np.float64)
+        floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise kind(f"{name}: {error}", expected="numbers that float64 holds") from None
-    if (np.abs(numbers) >= 2**53).any():
+    if (np.abs(floats) >= 2**53).any():
         entries = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-        for number, entry in zip(numbers.ravel().tolist(), entries.ravel(), strict=True):
-            if abs(number) >= 2**53 and is_integer(entry) and int(entry) != number:
+        for value, entry in zip(floats.ravel().tolist(), entries.ravel(), strict=True):
+            if abs(value) >= 2**53 and is_integer(entry) and int(entry) != value:
                 raise kind(f"{name}: float64 rounds {entry}", expected="integers up to 2^53")
-    return numbers
+    return floats
 
 
 def plain_float(text: str) -> float:
@@ -222,7 +222,7 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
 
 
 def shared_paths(
-    sides: Mapping[str, Any],
+    sources: Mapping[str, Any],
     *,
     num_items: Mapping[str, int] | None = None,
     may_lack_class: Collection[str] = (),
@@ -230,29 +230,29 @@ def shared_paths(
     uneven: Uneven = "error",
     separator: str | None = None,
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
-    """Label paths of several sides, such as queries and gallery, in one numbering; see :func:`as_paths`.
+    """Label paths of several sources, such as queries and gallery, in one numbering; see :func:`as_paths`.
 
     Args:
-        sides: labels, by the name of the argument that gave them.
-        num_items: how many items a side has.
-        may_lack_class: sides whose integer paths may be −1 throughout, of items that have no class.
+        sources: labels, by the name of the argument that gave them.
+        num_items: how many items a source has.
+        may_lack_class: sources whose integer paths may be −1 throughout, of items that have no class.
         drop_names: whether columns of frames that name rows are left out: all different, and like files or ids.
         uneven: what text or frames mean whose last labels are missing, as for :meth:`hiertree.LabelTree.from_paths`.
         separator: what divides the last labels of text or frames into levels.
 
     Returns:
-        The (n, L) paths of each side, and what their ids stand for.
+        The (n, L) paths of each source, and what their ids stand for.
 
     Raises:
         ShapeError: as :func:`as_paths`, or text and frames of different numbers of levels.
-        PathError: as :func:`as_paths`, text on one side and numbers on the other, or levels that stand fine → coarse.
+        PathError: as :func:`as_paths`, text on one source and numbers on the other, or levels that stand fine → coarse.
 
     >>> paths, names = shared_paths({"query": ["lake", "hill"], "gallery": ["hill", "bay", "lake"]})
     >>> paths["query"].ravel(), paths["gallery"].ravel(), names.class_names
     (array([0, 1]), array([1, 2, 0]), (('lake', 'hill', 'bay'),))
     """
     num_items = num_items or {}
-    label_arrays = {name: _label_array(values, name) for name, values in sides.items()}
+    label_arrays = {name: _label_array(values, name) for name, values in sources.items()}
     names, columns = None, dict[str, LevelColumns]()
     if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in label_arrays.values()):
         arrays: Mapping[str, Any] = label_arrays
@@ -262,11 +262,11 @@ def shared_paths(
         )
         columns = prepared_columns(columns, drop_names=drop_names, uneven=uneven, separator=separator)
         names = level_names(columns)
-        if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
-            paths, label_names, numbers = number_labels(columns)
-            _check_columns([numbers], names, columns)
+        if any(cells.dtype.kind not in "iu" for source in columns.values() for cells in source.cells):
+            paths, label_names, codes = number_labels(columns)
+            _check_columns([codes], names, columns)
             return paths, label_names
-        arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
+        arrays = {name: np.stack(source.cells, axis=1) for name, source in columns.items()}
     paths = {
         name: as_integer_paths(ids, name=name, num_items=num_items.get(name), may_lack_class=name in may_lack_class)
         for name, ids in arrays.items()
@@ -276,37 +276,39 @@ def shared_paths(
 
 
 def _check_columns(
-    sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, columns: Mapping[str, LevelColumns]
+    sources: list[NDArray[np.int64]], names: tuple[str, ...] | None, columns: Mapping[str, LevelColumns]
 ) -> None:
     """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
-    row_names = next((side.row_names for side in columns.values()), ())
-    check_order(sides, names, row_names)
-    equal_depths = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
-    if names is not None and equal_depths and (text := repeated_labels(names, _whole_paths(sides))):
+    row_names = next((source.row_names for source in columns.values()), ())
+    check_order(sources, names, row_names)
+    equal_depths = len({ids.shape[1] for ids in sources}) == 1  # sources that differ are refused elsewhere
+    if names is not None and equal_depths and (text := repeated_labels(names, _whole_paths(sources))):
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, row_names: tuple[str, ...] = ()) -> None:
+def check_order(
+    sources: list[NDArray[np.int64]], names: tuple[str, ...] | None, row_names: tuple[str, ...] = ()
+) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
     A few labels may look like that by chance, so without column names the evidence must be strong. With them the error
     says which columns were taken as what.
     """
-    if len({ids.shape[1] for ids in sides}) > 1:
+    if len({ids.shape[1] for ids in sources}) > 1:
         return  # refused elsewhere
-    ids = _whole_paths(sides)
+    ids = _whole_paths(sources)
     sample = ids[:: max(len(ids) // _SAMPLE, 1)]
     reversals, chance = [], 1.0
     for left in range(ids.shape[1] - 1):
         pair = [left, left + 1]
         if _determines(*sample[:, pair].T) and _determines(*ids[:, pair].T):
-            number, counts = len(np.unique(ids[:, left])), np.unique(ids[:, left + 1], return_counts=True)[1]
-            if 1 < len(counts) < number:
+            num_labels, counts = len(np.unique(ids[:, left])), np.unique(ids[:, left + 1], return_counts=True)[1]
+            if 1 < len(counts) < num_labels:
                 titles = [f"level {column + 1}" if names is None else repr(names[column]) for column in pair]
                 reversals.append(
-                    f"{titles[0]} of {number} labels, each of which has one of {len(counts)} in {titles[1]}"
+                    f"{titles[0]} of {num_labels} labels, each of which has one of {len(counts)} in {titles[1]}"
                 )
-                chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - number)
+                chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - num_labels)
     if reversals and (names is not None or chance < _CHANCE):
         remedy = "levels are given fine → coarse; reverse them"
         if names is not None:
@@ -314,9 +316,9 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None, r
         raise PathError(reversals[0], expected="levels coarse → fine", remedy=remedy)
 
 
-def _whole_paths(sides: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The paths of all sides without an unknown rest, which says nothing about the levels."""
-    ids = np.concatenate(sides)
+def _whole_paths(sources: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The paths of all sources without an unknown rest, which says nothing about the levels."""
+    ids = np.concatenate(sources)
     return ids if ids.min(initial=0) >= 0 else ids[ids[:, -1] >= 0]
 
 
@@ -326,7 +328,7 @@ def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
     return not ((first[1:] == first[:-1]) & (second[1:] != second[:-1])).any()
 
 
-def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
+def check_same_rows(sources: Mapping[str, Any], *, axis: str = "index") -> None:
     """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
 
     A RangeIndex, pandas' default, says nothing about rows with other names.
@@ -334,7 +336,7 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
     Raises:
         OptionError: two of them differ; the message names the first row.
     """
-    indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sides.items()}
+    indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sources.items()}
     indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
     for (first, first_index), (second, second_index) in combinations(indexed, 2):
         if len(first_index) != len(second_index) or first_index.equals(second_index):

@@ -9,7 +9,6 @@ import re
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, filterfalse
-from numbers import Number
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -26,7 +25,7 @@ UNKNOWN = -1  # the id at each level where a path is not known
 PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
-_SMALL_IDS = 2**31  # whose products with numbers of nodes do not overflow
+_SMALL_IDS = 2**31  # whose products with counts of nodes do not overflow
 _EVEN = {"uneven": get_args(Uneven)[1:]}
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
@@ -84,17 +83,19 @@ def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
 
 
 def prepared_columns(
-    sides: Mapping[str, LevelColumns], *, drop_names: bool, uneven: Uneven, separator: str | None
+    sources: Mapping[str, LevelColumns], *, drop_names: bool, uneven: Uneven, separator: str | None
 ) -> dict[str, LevelColumns]:
     """The columns, perhaps without those of frames that name rows, and paths and missing ends of rows as asked for."""
-    first, num_columns = next(iter(sides.values())), {len(side.cells) for side in sides.values()}
+    first, num_columns = next(iter(sources.values())), {len(source.cells) for source in sources.values()}
     if len(num_columns) > 1:  # refused elsewhere
-        return dict(sides)
-    columns = [list(cells) for cells in zip(*(side.cells for side in sides.values()), strict=True)]
-    named = name_columns(columns) if drop_names and first.names is not None else []
-    names = None if first.names is None else tuple(np.delete(first.names, named).tolist())
-    columns = [cells for column, cells in enumerate(columns) if column not in named]
-    if separator is None and columns and (sign := path_separator(chain.from_iterable(columns[-1]))):
+        return dict(sources)
+    columns = [list(cells) for cells in zip(*(source.cells for source in sources.values()), strict=True)]
+    name_indices = name_columns(columns) if drop_names and first.names is not None else []
+    names = None if first.names is None else tuple(np.delete(first.names, name_indices).tolist())
+    columns = [cells for column, cells in enumerate(columns) if column not in name_indices]
+    if separator is None and columns and (
+        sign := path_separator([chain.from_iterable(cells) for cells in columns])
+    ):
         warnings.warn(
             f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
         )
@@ -102,13 +103,13 @@ def prepared_columns(
         joint, names = split_columns(
             [np.concatenate([*map(_as_objects, cells)]) for cells in columns], names, separator
         )
-        splits = np.cumsum([len(side.cells[0]) for side in sides.values()])[:-1]
-        columns = [np.split(column, splits) for column in _even_columns(joint, uneven, [*sides])]
-    row_names = tuple(first.names[column] for column in named) if first.names else ()
+        splits = np.cumsum([len(source.cells[0]) for source in sources.values()])[:-1]
+        columns = [np.split(column, splits) for column in _even_columns(joint, uneven, [*sources])]
+    row_names = tuple(first.names[column] for column in name_indices) if first.names else ()
     level_names = None if names is None else names[: len(columns)]
     return {
-        name: LevelColumns([cells[i] for cells in columns], side.names and level_names, row_names)
-        for i, (name, side) in enumerate(sides.items())
+        name: LevelColumns([cells[i] for cells in columns], source.names and level_names, row_names)
+        for i, (name, source) in enumerate(sources.items())
     }
 
 
@@ -130,28 +131,28 @@ def _even_columns(columns: Sequence[NDArray[Any]], uneven: Uneven, names: Sequen
         return list(columns)
     if uneven == "truncate":
         return list(columns[: int((~is_end).sum(axis=1).min())])
-    even = [columns[0]]
+    filled_columns = [columns[0]]
     for column, ends in zip(columns[1:], is_end.T[1:], strict=True):
-        even.append(np.where(ends, even[-1] if uneven == "pad" else UNKNOWN, column))
-    return even
+        filled_columns.append(np.where(ends, filled_columns[-1] if uneven == "pad" else UNKNOWN, column))
+    return filled_columns
 
 
 def name_columns(columns: Sequence[Sequence[Any]]) -> list[int]:
     """Which columns of queries and perhaps a gallery name their rows; at least one other is left.
 
-    ``columns`` are the cells of each side, column by column. A last column whose values both sides share is one of
-    classes, even if each side has one row of every class.
+    ``columns`` are the cells of each source, column by column. A last column whose values both sources share is one of
+    classes, even if each source has one row of every class.
     """
-    named = [
+    name_indices = [
         column
         for column, cells in enumerate(columns)
         if all(map(are_names, cells)) and not (column == len(columns) - 1 and are_shared(cells))
     ]
-    return named[:1] if len(named) == len(columns) > 1 else named[: len(columns) - 1]
+    return name_indices[:1] if len(name_indices) == len(columns) > 1 else name_indices[: len(columns) - 1]
 
 
 def are_shared(cells: Sequence[Collection[Any]]) -> bool:
-    """Whether a value of one side is also one of another."""
+    """Whether a value of one source is also one of another."""
     return len(set().union(*cells)) < sum(map(len, cells))
 
 
@@ -165,36 +166,36 @@ def roles_of(level_names: Sequence[str], row_names: Sequence[str]) -> str:
 
 
 def number_labels(
-    sides: Mapping[str, LevelColumns],
+    sources: Mapping[str, LevelColumns],
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames, NDArray[np.int64]]:
-    """Integer paths (n, L) of all sides, in one numbering, what the ids stand for, and a number for each label.
+    """Integer paths (n, L) of all sources, in one numbering, what the ids stand for, and a number for each label.
 
     The number −1 is the id of an unknown label, too.
 
     Raises:
-        ShapeError: sides of different numbers of levels.
-        PathError: a missing label, or one that cannot be a label; the message names side, column and row.
+        ShapeError: sources of different depths.
+        PathError: a missing label, or one that cannot be a label; the message names source, column and row.
     """
     import pandas as pd
 
-    first_name, first = next(iter(sides.items()))
-    for name, side in sides.items():
-        if len(side.cells) != len(first.cells):
-            problem = f"{name} of {len(side.cells)} levels"
+    first_name, first = next(iter(sources.items()))
+    for name, source in sources.items():
+        if len(source.cells) != len(first.cells):
+            problem = f"{name} of {len(source.cells)} levels"
             raise ShapeError(problem, expected=f"those of {first_name}, {len(first.cells)}")
-    splits = np.cumsum([len(side.cells[0]) for side in sides.values()])
+    splits = np.cumsum([len(source.cells[0]) for source in sources.values()])
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
         try:
-            cells = [_labels(name, side, column) for name, side in sides.items()]
+            cells = [_labels(name, source, column) for name, source in sources.items()]
             label_numbers, labels = _factorize(np.concatenate(cells))
         except TypeError as error:
             raise PathError(
                 f"{first.title(column)}: {error}", expected="text, numbers or other hashable labels"
             ) from None
-        _check_same_type(
-            sides, column, [{isinstance(label, str) for label in set(part.tolist()) - {UNKNOWN}} for part in cells]
-        )
+        distinct = [set(source_labels.tolist()) - {UNKNOWN} for source_labels in cells]
+        flags = [{isinstance(label, str) for label in known_labels} for known_labels in distinct]
+        _check_same_type(sources, column, flags)
         width = max(len(labels), 1)
         parents, pairs = pd.factorize(parents * width + label_numbers)
         is_unknown = (labels == UNKNOWN)[label_numbers]
@@ -202,28 +203,28 @@ def number_labels(
         classes.append(tuple(labels[pairs % width].tolist()))  # of each node
         columns.append(np.where(is_unknown, UNKNOWN, label_numbers))
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
-    paths = dict(zip(sides, numbered, strict=True))
+    paths = dict(zip(sources, numbered, strict=True))
     for name, ids in paths.items():
         refuse_negative(ids, name)
-    return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
+    return paths, LabelNames(level_names(sources), tuple(classes)), np.stack(columns, axis=1)
 
 
 def _factorize(cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """A number for each label, and the labels; the spellings of a text that Unicode knows are one."""
     import pandas as pd
 
-    numbers, labels = pd.factorize(cells)
+    codes, labels = pd.factorize(cells)
     if all(label.isascii() for label in labels if isinstance(label, str)):
-        return numbers, labels
+        return codes, labels
     spelled = [label_text(label) if isinstance(label, str) else label for label in labels.tolist()]
     merged, distinct = pd.factorize(np.array(spelled, object))
-    return merged[numbers], distinct
+    return merged[codes], distinct
 
 
 def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | None:
     """A warning of columns whose labels mostly stand below several others, as those of what is no level do.
 
-    ``columns`` are the numbers of n labels in each column, (n, L).
+    ``columns`` are the codes of n labels in each column, (n, L).
 
     >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [0, 1], [1, 0], [1, 1]]))
     "'side' has 2 labels, which below different labels of 'landmark' are 4 classes; leave it out if it is no level"
@@ -232,8 +233,8 @@ def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | N
 
     repeats, parents = [], np.zeros(len(columns), np.int64)
     for level, column in enumerate(columns.T):
-        numbers, labels = pd.factorize(column)
-        parents, nodes = pd.factorize(parents * max(len(labels), 1) + numbers)
+        codes, labels = pd.factorize(column)
+        parents, nodes = pd.factorize(parents * max(len(labels), 1) + codes)
         if level and len(nodes) >= _REPEATED * len(labels):
             parent_name = names[level - 1]
             text = f"{names[level]!r} has {len(labels)} labels, which below different labels of {parent_name!r} are"
@@ -241,39 +242,39 @@ def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | N
     return f"{', '.join(repeats)}; leave it out if it is no level" if repeats else None
 
 
-def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
+def level_names(sources: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
     """The names of the levels, from the first frame."""
-    return next((side.names for side in sides.values() if side.names is not None), None)
+    return next((source.names for source in sources.values() if source.names is not None), None)
 
 
-def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
-    """The sides, the columns of their frames in the order of the first frame.
+def match_columns(sources: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
+    """The sources, the columns of their frames in the order of the first frame.
 
     Raises:
         PathError: frames that share a column, but at different levels.
     """
-    matched = dict(sides)
-    first_name = next((name for name, side in sides.items() if side.names), "")
-    for name, side in sides.items():
-        names, first = side.names, sides[first_name].names if first_name else None
+    matched = dict(sources)
+    first_name = next((name for name, source in sources.items() if source.names), "")
+    for name, source in sources.items():
+        names, first = source.names, sources[first_name].names if first_name else None
         if names is None or first is None or names == first:
             continue
         if sorted(names) == sorted(first):
-            matched[name] = LevelColumns([side.cells[names.index(column)] for column in first], first)
+            matched[name] = LevelColumns([source.cells[names.index(column)] for column in first], first)
         elif any(column in first and first.index(column) != level for level, column in enumerate(names)):
             listing, expected = (f"the columns {', '.join(columns)}" for columns in (names, first))
             raise PathError(f"{name} with {listing}", expected=f"{expected}, as in {first_name}")
     return matched
 
 
-def _labels(name: str, side: LevelColumns, column: int) -> NDArray[Any]:
+def _labels(name: str, source: LevelColumns, column: int) -> NDArray[Any]:
     """A side's labels of one level as objects; refuses rows without one."""
     import pandas as pd
 
-    cells = side.cells[column]
-    numbers, labels = pd.factorize(cells)
-    problem = f"{name} without a label in {side.title(column)}"
-    missing = np.array([*map(is_empty, labels.tolist()), True])[numbers]  # a number of −1 is the last
+    cells = source.cells[column]
+    codes, labels = pd.factorize(cells)
+    problem = f"{name} without a label in {source.title(column)}"
+    missing = np.array([*map(is_empty, labels.tolist()), True])[codes]  # a number of −1 is the last
     refuse_rows(missing, problem, "a label in every row, or ids with −1 for an unknown rest", choose=_EVEN)
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
         ids = cells.astype(np.float64)
@@ -281,24 +282,23 @@ def _labels(name: str, side: LevelColumns, column: int) -> NDArray[Any]:
         cells = ids.astype(np.int64) if ((np.abs(ids) < exact) & (ids == np.floor(ids))).all() else cells
     if cells.dtype.kind not in _LABELS:
         problem, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
-        raise PathError(f"{problem} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
+        raise PathError(f"{problem} in {source.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
-        refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {side.title(column)}", PATH_IDS)
-    if cells.dtype.kind == "O" and all(
-        any(isinstance(cell, kind) and cell != UNKNOWN for cell in cells) for kind in (str, Number)
-    ):
+        refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {source.title(column)}", PATH_IDS)
+    kinds = {isinstance(label, str) for label in labels.tolist() if isinstance(label, str) or label != UNKNOWN}
+    if cells.dtype.kind == "O" and len(kinds) > 1:
         problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
-        raise PathError(f"{problem} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
+        raise PathError(f"{problem} in {source.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells.astype(object)
 
 
-def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
-    """Refuse text on one side and numbers on the other, which are never equal."""
-    (first, side), *other_sides = sides.items()
+def _check_same_type(sources: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
+    """Refuse text in one source and numbers in the other, which are never equal."""
+    (first, source), *other_sides = sources.items()
     for (name, _), text_flags in zip(other_sides, texts[1:], strict=True):
         if text_flags and texts[0] and not text_flags & texts[0]:
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
-            problem = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
+            problem = f"{source.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
             raise PathError(problem, expected="labels of one type", remedy=_ONE_TYPE)
 
 
@@ -308,8 +308,8 @@ def path_nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     for column in paths.T:
         ids = column if column.max(initial=0) < _SMALL_IDS else np.unique(column, return_inverse=True)[1]
         width = int(ids.max(initial=0)) + 2
-        numbers = np.unique(columns[-1] * width + ids + 1, return_inverse=True)[1]
-        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
+        codes = np.unique(columns[-1] * width + ids + 1, return_inverse=True)[1]
+        columns.append(codes + int(columns[-1].max(initial=0)) + 1)
     return np.stack(columns, axis=1)
 
 
@@ -326,11 +326,11 @@ def refuse_rows(
     problem: str,
     expected: str,
     kind: type[EmbeddingError | PathError] = PathError,
-    numbers: NDArray[np.int64] | None = None,
+    row_numbers: NDArray[np.int64] | None = None,
     choose: Choices | None = None,
 ) -> None:
     """Refuse marked rows; messages give their numbers, by default their positions."""
-    rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
+    rows = np.flatnonzero(bad) if row_numbers is None else np.unique(row_numbers[bad])
     if len(rows):
         problem = f"{problem} ({len(rows)} rows: {some_of(rows.tolist())})"
         raise kind(problem, expected=expected, remedy="correct or remove these rows", choose=choose)
@@ -345,19 +345,28 @@ def split_path(label: Any, separator: str | None) -> list[Any]:
     if separator is None or not isinstance(label, str):
         return [label]
     labels = ["" if _NO_RANK.fullmatch(text) else text for text in map(str.strip, label.split(separator))]
-    named = [place for place, text in enumerate(labels) if text]
-    return labels[named[0] : named[-1] + 1] if named else [""]
+    known_levels = [level for level, text in enumerate(labels) if text]
+    return labels[known_levels[0] : known_levels[-1] + 1] if known_levels else [""]
 
 
-def path_separator(labels: Iterable[Any]) -> str | None:
-    """The separator in all of the labels, as in paths that are written in one cell; None if there is none."""
+def path_separator(columns: Sequence[Iterable[Any]]) -> str | None:
+    """The separator in all labels of the last column, as in paths that are written in one cell; None if there is none.
+
+    Labels that begin with those of a column before, such as lake/17 beside lake, are names and no paths.
+
+    >>> path_separator([["a/b", "a/c"]]), path_separator([["a", "a"], ["a/b", "a/c"]])
+    ('/', None)
+    """
+    *coarser_columns, labels = columns
     signs: Sequence[str] = SEPARATORS
-    label = ""
+    roots = set()
     for label in filterfalse(is_empty, labels):
         signs = [sign for sign in signs if sign in str(label)]
         if not signs:
             return None
-    return signs[0] if label else None
+        roots.add(str(label).partition(signs[0])[0])
+    is_name = bool(coarser_columns) and roots <= set(map(str, chain.from_iterable(coarser_columns)))
+    return signs[0] if roots and not is_name else None
 
 
 def split_columns(
@@ -371,14 +380,14 @@ def split_columns(
 
     if separator is None:
         return list(columns), None if names is None else tuple(names)
-    numbers, labels = pd.factorize(np.asarray(columns[-1], object))
+    codes, labels = pd.factorize(np.asarray(columns[-1], object))
     paths = [split_path(label, separator) for label in labels.tolist()]
     depth = max(map(len, paths), default=1)
     levels = [
         np.array([*(path[level] if level < len(path) else "" for path in paths), ""], object) for level in range(depth)
     ]
     level_names = None if names is None else (*names[:-1], *split_names(names[-1], depth))
-    return [*columns[:-1], *(level[numbers] for level in levels)], level_names
+    return [*columns[:-1], *(level[codes] for level in levels)], level_names
 
 
 def split_names(name: str, depth: int) -> tuple[str, ...]:

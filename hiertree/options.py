@@ -50,11 +50,11 @@ def check_number(
 ) -> None:
     """Refuse all but finite numbers in a range."""
     is_readable = _is_number(value, Real) and not (isinstance(value, Integral) and abs(int(value)) >= 2**63)
-    number = float(value) if is_readable else math.nan
+    float_value = float(value) if is_readable else math.nan
     bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
     bounds += [f"≤ {most:g}"] * (most < math.inf)
     expected = " ".join(["a finite number", " and ".join(bounds)]).strip()
-    require(math.isfinite(number) and least <= number <= most and number > above, name, value, expected)
+    require(math.isfinite(float_value) and least <= float_value <= most and float_value > above, name, value, expected)
 
 
 def check_each(name: str, values: Any, check: Callable[[str, Any], None], expected: str) -> tuple[Any, ...]:
@@ -69,13 +69,13 @@ def check_each(name: str, values: Any, check: Callable[[str, Any], None], expect
     return items
 
 
-def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[float, ...]:
+def check_shares(name: str, weights: Any, count: int | None = None) -> tuple[float, ...]:
     """The weights of levels, coarse → fine; refuse all but numbers ≥ 0 that add up to 1, to float32's precision."""
     values = weights.tolist() if hasattr(weights, "tolist") else weights
-    expected = f"{'' if number is None else f'{number} '}numbers ≥ 0, one per level, that add up to 1"
-    shares = check_each(name, values, partial(check_number, least=0), expected)
-    require(number in (None, len(shares)) and abs(sum(shares) - 1) <= 1e-5, name, weights, expected)
-    return tuple(map(float, shares))
+    expected = f"{'' if count is None else f'{count} '}numbers ≥ 0, one per level, that add up to 1"
+    fractions = check_each(name, values, partial(check_number, least=0), expected)
+    require(count in (None, len(fractions)) and abs(sum(fractions) - 1) <= 1e-5, name, weights, expected)
+    return tuple(map(float, fractions))
 
 
 def kinds_of(item: Field[Any]) -> tuple[Any, ...]:

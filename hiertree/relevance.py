@@ -19,8 +19,7 @@ from array_api_compat import device
 
 from .arrays import array_library, as_array, is_on_host
 from .errors import InputError, OptionError, ShapeError
-from .options import check_choice, check_number, check_shares
-from .tree.label_rows import Uneven
+from .options import Uneven, check_choice, check_number, check_shares
 from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def linear(counts: Any) -> Any:
     >>> linear(np.array([[5, 2, 1]]))
     array([[0. , 0.5, 1. ]])
     """
-    numbers = _level_numbers(counts)
-    return numbers / (numbers.shape[-1] - 1)
+    level_table = _level_numbers(counts)
+    return level_table / (level_table.shape[-1] - 1)
 
 
 def gain(counts: Any) -> Any:
@@ -96,13 +95,13 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
     weights = check_shares("weights", weights, num_levels)
     table = _level_numbers(counts) * 0.0
     at_least = table[..., 0]
-    shares = []
+    terms = []
     for level in range(num_levels, 0, -1):
         at_least = at_least + counts[..., level]
         indicator = xp.astype(at_least > 0, table.dtype)
-        shares.append(weights[level - 1] * indicator / (at_least + (1.0 - indicator)))
-    for level, share in enumerate(reversed(shares), start=1):
-        table[..., level] = table[..., level - 1] + share
+        terms.append(weights[level - 1] * indicator / (at_least + (1.0 - indicator)))
+    for level, term in enumerate(reversed(terms), start=1):
+        table[..., level] = table[..., level - 1] + term
     return table
 
 
@@ -194,5 +193,5 @@ def _checked(counts: Any) -> tuple[Any, Any]:
 def _level_numbers(counts: Any) -> Any:
     """0 … L as float64, repeated for every query, (Q, L+1)."""
     xp, counts = _checked(counts)
-    numbers = xp.arange(counts.shape[-1], dtype=xp.float64, device=device(counts))
-    return xp.zeros(counts.shape, dtype=xp.float64, device=device(counts)) + numbers
+    level_table = xp.arange(counts.shape[-1], dtype=xp.float64, device=device(counts))
+    return xp.zeros(counts.shape, dtype=xp.float64, device=device(counts)) + level_table

@@ -374,7 +374,8 @@ def pair_decomposability(
     """
     check_number("alpha", alpha)
     check_number("beta", beta)
-    pairs, options = binary_pairs(scores, levels, level, valid), {"level": 1, "alpha": alpha, "beta": beta}
+    pairs = binary_pairs(scores, levels, level, valid)
+    options: Any = {"level": 1, "alpha": alpha, "beta": beta}
     if reduction == "avg_nonzero":
         return mean_of_violations(pairs, **options)
     return margin_losses(pairs, **options).reduced(reduction)

@@ -73,6 +73,6 @@ def yaml_error(error: Exception, source: str) -> RecipeError:
     if isinstance(error, RecursionError):
         return RecipeError(f"{source}: nested too deeply", expected="sections of keys and values")
     mark = getattr(error, "problem_mark", None)
-    place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    position = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     problem = getattr(error, "problem", None) or str(error)
-    return RecipeError(f"{source}: {problem}{place}", expected="valid YAML")
+    return RecipeError(f"{source}: {problem}{position}", expected="valid YAML")

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..errors import ImageError, InputError, MissingResourceError, OptionError, raised_as, require_package, some_of
 from ..io.files import AnyPath
+from ..options import Uneven
 from ..tree.formats import check_level_columns
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven
+from ..tree.label_rows import Gaps, LeafKey, Row
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .readers.images import decode, file_stamp

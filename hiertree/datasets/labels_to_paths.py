@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import ShapeError
 from ..io.tables import is_empty
 from ..level_columns import split_columns
-from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, plain_label, trimmed
+from ..options import Uneven, check_choice
+from ..tree.label_rows import Gaps, LeafKey, Row, Where, filled_gaps, plain_label, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from ..io.files import AnyPath
 from ..io.reading import naming_file
 from ..io.tables import line_names, read_table
 from ..level_columns import ADDED
-from ..options import check_choice, check_integer
+from ..options import Uneven, check_choice, check_integer
 from ..tree.formats import check_level_columns
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths, plain_label, suggest_separator
+from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, suggest_separator
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.images import IMAGE_SUFFIXES, FileImages, image_files, inside, missing_files
@@ -221,7 +221,7 @@ def load_table(
     image = image or image_column(table, file)
     table = table[list(dict.fromkeys([image, *required]))]
     if separator is None:
-        suggest_separator(table[levels[-1]].unique(), f"{file.name}, {levels[-1]}")
+        suggest_separator([table[level].unique() for level in levels], f"{file.name}, {levels[-1]}")
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:

@@ -24,11 +24,9 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import hiertree
 
-from ..errors import CheckpointError, HiertreeError, OutputError, hide_credentials
+from ..errors import HiertreeError, OutputError, hide_credentials
 from .files import AnyPath, before_replacing, end_of_links, is_stream, is_unused, write_json
 from .reading import read_json_object
 
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
-_FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 1 << 26
 _RECORDED_PACKAGES = (
     "numpy",
@@ -67,6 +64,8 @@ def file_digest(path: AnyPath, digest: Any) -> str:
 
 def digest(values: Iterable[str | NDArray[Any]]) -> str:
     """SHA-256 of texts and arrays, in hexadecimal."""
+    import numpy as np
+
     hasher = hashlib.sha256()
     for value in values:
         if isinstance(value, str):
@@ -78,23 +77,6 @@ def digest(values: Iterable[str | NDArray[Any]]) -> str:
         for start in range(0, len(table), rows):
             hasher.update(np.ascontiguousarray(table[start : start + rows]).data)
     return hasher.hexdigest()
-
-
-def claim_unfinished(folder: AnyPath, fingerprint: Mapping[str, str]) -> None:
-    """Keep in a folder of unfinished work what it is computed from, by name.
-
-    A CheckpointError names what differs from an earlier call's.
-    """
-    file = Path(folder) / _FINGERPRINT
-    if not file.exists():
-        write_json(file, dict(fingerprint))
-        return
-    expected, remedy = "what the parts belong to", "name another folder"
-    stored_digests = read_json_object(file, expected=expected, remedy=remedy, kind=CheckpointError)
-    differences = [name for name, value in fingerprint.items() if stored_digests.get(name) != value]
-    if differences:
-        message = f"{folder} holds parts of work with other {', '.join(differences)}"
-        raise CheckpointError(message, expected="the same inputs and options", remedy=remedy)
 
 
 def manifest(
@@ -313,10 +295,10 @@ def _is_listed(file: Path) -> bool:
 
 
 def _holds_manifest(file: Path) -> bool:
-    content = read_record(file) if file.suffix == ".json" else None
-    return content is not None and isinstance(content.get("manifest"), dict) and "hiertree" in content["manifest"]
+    record = read_record(file) if file.suffix == ".json" else None
+    return record is not None and isinstance(record.get("manifest"), dict) and "hiertree" in record["manifest"]
 
 
 def _is_manifest_beside(file: Path) -> bool:
-    content = read_record(file) if file.name.endswith(f".{MANIFEST}") else None
-    return content is not None and {"command", "hiertree", "outputs"} <= content.keys()
+    record = read_record(file) if file.name.endswith(f".{MANIFEST}") else None
+    return record is not None and {"command", "hiertree", "outputs"} <= record.keys()

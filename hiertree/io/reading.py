@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import Required, Unpack
 
 from ..errors import HiertreeError, TableError, require_package
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-_VERSIONS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 PARQUET_SUFFIXES = (".parquet", ".pq")
 _LONGEST_REASON = 200  # characters of another library's message
 _MOST_UNPACKED, _MOST_RATIO = 1 << 27, 100  # bytes and cells of a Parquet file, or to each of its bytes
@@ -99,7 +94,7 @@ def not_utf8(path: AnyPath, *, line: int | None = None, kind: type[HiertreeError
     """The error that names a line with bytes that are not UTF-8, the first one unless it is given."""
     if line is None:
         with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes: lone surrogates
-            line = next(number for number, text in enumerate(file, start=1) if NOT_UTF8.search(text))
+            line = next(line_number for line_number, text in enumerate(file, start=1) if NOT_UTF8.search(text))
     return kind(f"{path}, line {line}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 
@@ -113,19 +108,19 @@ def read_json(path: AnyPath, *, finite: bool = True, **complaint: Unpack[Complai
 
 def read_json_object(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Any]:
     """As :func:`read_json`, for a file that holds one object."""
-    content = read_json(path, **complaint)
+    document = read_json(path, **complaint)
     with reading_file(path, **complaint):
-        if not isinstance(content, dict):
-            raise TypeError(f"a {type(content).__name__} instead of an object")
-        return content
+        if not isinstance(document, dict):
+            raise TypeError(f"a {type(document).__name__} instead of an object")
+        return document
 
 
 @contextmanager
 def reading_json(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[dict[str, Any]]:
     """The object of a JSON file, within a block of :func:`reading_file` that takes it apart."""
-    content = read_json_object(path, **complaint)
+    document = read_json_object(path, **complaint)
     with reading_file(path, **complaint):
-        yield content
+        yield document
 
 
 def _refuse_constant(name: str) -> float:
@@ -134,11 +129,11 @@ def _refuse_constant(name: str) -> float:
 
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; refuses a repeated name, which would lose a value."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
+    document = dict(pairs)
+    if len(document) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
-    return content
+    return document
 
 
 def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
@@ -168,8 +163,8 @@ def data_columns(schema: Any) -> list[str]:
     """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
     import pyarrow as pa
 
-    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in metadata.get("index_columns", ()) if name in schema.names]
     unnamed = [name for name in indexes if name.startswith("__index_level_")]
     left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
     names = [*indexes, *(name for name in schema.names if name not in indexes)]
@@ -190,71 +185,3 @@ def read_tensors(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Ten
 
     with reading_file(path, **complaint):
         return load_file(path)
-
-
-class ArrayHeader(NamedTuple):
-    """What an array in numpy's format says of itself."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def empty(self) -> NDArray[Any]:
-        """An array of this shape and type that takes no memory, for checks before the content is read."""
-        return np.broadcast_to(np.empty((), self.dtype), self.shape)
-
-
-def _array_header(file: IO[bytes], size: int) -> ArrayHeader:
-    """The header at the beginning of ``size`` bytes, which are exactly those of its array."""
-    version = np.lib.format.read_magic(file)
-    if version not in _VERSIONS:
-        raise ValueError(f"numpy's format {version}")
-    shape, _, dtype = _VERSIONS[version](file)
-    if dtype.hasobject:
-        raise ValueError("an array of objects")
-    end = file.tell() + dtype.itemsize * int(np.prod(shape, dtype=object))
-    if min(shape, default=0) < 0 or end != size:
-        raise ValueError(f"{size} bytes for an array of shape {shape} and type {dtype}")
-    return ArrayHeader(shape, dtype)
-
-
-def read_array(path: AnyPath, *, mapped: bool = False, **complaint: Unpack[Complaint]) -> NDArray[Any]:
-    """The array of an ``.npy`` file whose size is the array's; ``mapped`` leaves it on disk."""
-    with reading_file(path, **complaint), Path(path).open("rb") as file:
-        header = _array_header(file, os.fstat(file.fileno()).st_size)
-        if mapped and header.empty().size:
-            return np.lib.format.open_memmap(path, mode="r")
-        file.seek(0)
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-class StoredArrays(Mapping[str, NDArray[Any]]):
-    """The arrays of an open ``.npz`` file by name; each is read when it is asked for, its header before."""
-
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
-        self._members: dict[str, zipfile.ZipInfo] = {}
-        self.headers: dict[str, ArrayHeader] = {}
-        for member in archive.infolist():
-            name = member.filename.removesuffix(".npy")
-            if name in self._members:
-                raise ValueError(f"two arrays named {name!r}")
-            self._members[name] = member
-            with archive.open(member) as file:
-                self.headers[name] = _array_header(file, member.file_size)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        with self._archive.open(self._members[name]) as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-
-@contextmanager
-def reading_arrays(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[StoredArrays]:
-    """The arrays of an ``.npz`` file, within a block of :func:`reading_file`."""
-    with reading_file(path, **complaint), zipfile.ZipFile(path) as archive:
-        yield StoredArrays(archive)

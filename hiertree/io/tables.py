@@ -78,11 +78,11 @@ def read_table_parts(
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
     suffix = file.suffix.lower()
     if suffix in PARQUET_SUFFIXES:
-        parts: Iterable[pd.DataFrame] = [_read_parquet(file)]
+        chunks: Iterable[pd.DataFrame] = [_read_parquet(file)]
     else:
-        parts = [_read_sheet(file)] if suffix in SHEET_SUFFIXES else _csv_parts(file, suffix, rows_at_once)
-    for part in parts:
-        table = _without_index(part, required)
+        chunks = [_read_sheet(file)] if suffix in SHEET_SUFFIXES else _csv_parts(file, suffix, rows_at_once)
+    for chunk in chunks:
+        table = _without_index(chunk, required)
         check_columns(file, list(table.columns), required)
         yield table
 
@@ -129,7 +129,7 @@ def _csv_parts(path: Path, suffix: str, max_rows: int) -> Iterator[pd.DataFrame]
     for line, cells in _csv_rows(path, suffix):
         if header is None:
             header = cells
-            width = max((place for place, name in enumerate(header, start=1) if name.strip()), default=len(header))
+            width = max((column for column, name in enumerate(header, start=1) if name.strip()), default=len(header))
             delimiter_remedy = _other_delimiter(header)
         elif delimiter_remedy and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
             raise TableError(
@@ -269,7 +269,8 @@ def _without_index(table: pd.DataFrame, required: Sequence[str]) -> pd.DataFrame
         for name in table.columns[: min(unnamed, table.shape[1] - 1)]
         if name not in required and all(map(_INTEGER.fullmatch, table[name]))
     ]
-    return table.drop(columns=indexes) if indexes else table
+    data: pd.DataFrame = table.drop(columns=indexes) if indexes else table
+    return data
 
 
 def _read_sheet(path: Path) -> pd.DataFrame:
@@ -278,7 +279,8 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     with reading_file(path, expected="a spreadsheet that pandas reads"):
         sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
-    return sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    table: pd.DataFrame = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    return table
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -306,7 +308,8 @@ def arrow_texts(column: Any) -> NDArray[Any]:
     missing = coded.dictionary.is_null(nan_is_null=True)
     texts = compute.if_else(missing, "", coded.dictionary.cast("string")).to_pylist()
     # Equal cells share one object: a column of few labels takes 8 bytes a cell.
-    return np.array([*texts, ""], object)[coded.indices.fill_null(len(texts)).to_numpy()]
+    cells: NDArray[Any] = np.array([*texts, ""], object)[coded.indices.fill_null(len(texts)).to_numpy()]
+    return cells
 
 
 def check_columns(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import override
 
 from ..errors import OptionError, TableError, raised_as
 from ..io.files import AnyPath, open_replacing
@@ -57,7 +56,7 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool, is_pat
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels[:-1]]
     columns.append(as_integers(table[levels[-1]].tolist()))
     if not is_path:
-        suggest_separator(columns[-1], f"{path}, {levels[-1]}")
+        suggest_separator(columns, f"{path}, {levels[-1]}")
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     return rows, line_names(table, path)
 
@@ -77,7 +76,7 @@ def read_label_frame(
     names = [name for name in columns if levels is not None or name not in ADDED]
     check_level_columns(names)
     if not is_path:
-        suggest_separator(columns[names[-1]], f"the frame, {names[-1]}")
+        suggest_separator([columns[name] for name in names], f"the frame, {names[-1]}")
     rows = zip(*(columns[name] for name in names), strict=True)
     return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
@@ -108,36 +107,30 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
     order = np.lexsort(numbered.paths.T[::-1])  # descendants of a node are consecutive
     rows = zip(*numbered.paths[order].T.tolist(), map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
-    content: dict[str, Any] = {
+    document: dict[str, Any] = {
         "format": JSON_FORMAT,
         "level_names": list(level_names),
-        "children": _JsonNodes(rows, numbered.labels, 0),
+        "children": _json_nodes(rows, numbered.labels, 0),
     }
     if (order[:-1] > order[1:]).any():  # else reading would number the nodes anew
-        content["leaf_order"] = order.tolist()
+        document["leaf_order"] = order.tolist()
     unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
     with unwritable, open_replacing(path) as file:
-        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
+        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(document))
         file.write("\n")
 
 
-class _JsonNodes(list[Any]):
-    """The nodes of some rows from a level on, streamed to a JSON encoder one at a time."""
-
-    def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
-        super().__init__([None])  # the encoder tests for emptiness
-        self._rows, self._labels, self._level = rows, labels, level
-
-    @override
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        finest = self._level + 1 == len(self._labels)
-        for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
-            label = None if node < 0 else self._labels[self._level][node]
-            if not finest and node >= 0:
-                yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
-            else:
-                leaves = [row[-1] for row in node_rows]
-                yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
+def _json_nodes(rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> list[dict[str, Any]]:
+    """The nodes of some rows from a level on, as JSON holds them."""
+    nodes: list[dict[str, Any]] = []
+    for node, node_rows in groupby(rows, key=itemgetter(level)):
+        label = None if node < 0 else labels[level][node]
+        if level + 1 < len(labels) and node >= 0:
+            nodes.append({"label": label, "children": _json_nodes(node_rows, labels, level + 1)})
+        else:
+            leaves = [row[-1] for row in node_rows]
+            nodes.append({"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves})
+    return nodes
 
 
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
@@ -146,17 +139,17 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
     A TableError names a file that is not such a tree.
     """
     expected = f"a tree written by LabelTree.to_json ({JSON_FORMAT})"
-    content = read_json(path, expected=expected)
+    document = read_json(path, expected=expected)
     with reading_file(path, expected=expected):
-        if content["format"] != JSON_FORMAT:
-            raise ValueError(f"format {content['format']!r}")
-        leaves = list(_json_leaves(json_list(content, "children"), ()))
-        if "leaf_order" in content:
-            order = json_list(content, "leaf_order")
+        if document["format"] != JSON_FORMAT:
+            raise ValueError(f"format {document['format']!r}")
+        leaves = list(_json_leaves(json_list(document, "children"), ()))
+        if "leaf_order" in document:
+            order = json_list(document, "leaf_order")
             if sorted(order) != list(range(len(leaves))):
                 raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
-            leaves = [leaves[place] for place in np.argsort(order)]
-        names = json_list(content, "level_names")
+            leaves = [leaves[leaf] for leaf in np.argsort(order)]
+        names = json_list(document, "level_names")
         rows = [row + (None,) * (len(names) - len(row)) if row[-1] is None else row for row, _ in leaves]
         return rows, [leaf for _, leaf in leaves], names
 
@@ -283,5 +276,6 @@ def is_taxonomy(path: AnyPath) -> bool:
 def edge_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Two columns of edges, whose numbers are written alike: pandas writes 1.0 where a parent is missing."""
     columns = table[list(names)]
-    whole = columns.map(lambda cell: not cell or _WHOLE.fullmatch(cell) is not None).to_numpy().all()
-    return columns.map(lambda cell: cell.removesuffix(".0")) if whole else columns
+    are_integers = columns.map(lambda cell: not cell or _WHOLE.fullmatch(cell) is not None).to_numpy().all()
+    edges: pd.DataFrame = columns.map(lambda cell: cell.removesuffix(".0")) if are_integers else columns
+    return edges

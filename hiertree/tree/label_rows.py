@@ -80,24 +80,24 @@ def check_rows(
 ) -> tuple[list[Row], list[Hashable]]:
     """Each leaf's row once, in order of first appearance, and the ids of the leaves."""
     first_seen: dict[Hashable, tuple[int, Row]] = {}
-    for number, labels in enumerate(_iterated(rows, "the rows")):
-        row = row_of(labels, row_name(number))
-        check_labels(row, row_name(number))
+    for row_index, labels in enumerate(_iterated(rows, "the rows")):
+        row = row_of(labels, row_name(row_index))
+        check_labels(row, row_name(row_index))
         key: Hashable = row if leaf == "path" else row[-1]
-        number_before, row_before = first_seen.setdefault(key, (number, row))
-        if number_before == number:
+        index_before, row_before = first_seen.setdefault(key, (row_index, row))
+        if index_before == row_index:
             continue
         if row_before != row:
             raise NotATreeError(
-                f"{row_name(number)}: {row[-1]!r} has the path {row!r}, "
-                f"but {row_name(number_before)} gave {row_before!r}",
+                f"{row_name(row_index)}: {row[-1]!r} has the path {row!r}, "
+                f"but {row_name(index_before)} gave {row_before!r}",
                 expected="one path for every leaf",
                 remedy="correct one of the rows",
                 choose={"leaf": ["path"]},
             )
         if repeats == "error":
             raise DuplicateLeafError(
-                f"{row_name(number)}: {row[-1]!r} is already in {row_name(number_before)}",
+                f"{row_name(row_index)}: {row[-1]!r} is already in {row_name(index_before)}",
                 expected="one row per leaf",
                 remedy="remove one",
                 choose={"repeats": ["merge"]},
@@ -105,52 +105,52 @@ def check_rows(
     return [row for _, row in first_seen.values()], list(first_seen)
 
 
-def check_labels(row: Row, place: str) -> None:
+def check_labels(row: Row, row_name: str) -> None:
     """Refuse a row without labels, or with one that is empty, not hashable, or contains a NUL or half a character."""
     if not row:
-        raise EmptyLabelError(f"{place} has no label", expected="at least one level")
+        raise EmptyLabelError(f"{row_name} has no label", expected="at least one level")
     for level, label in enumerate(row, start=1):
         if is_empty(label):
             raise EmptyLabelError(
-                f"{place}: the label of level {level} is {label!r} in {row!r}",
+                f"{row_name}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
                 remedy="fill it in",
                 choose={"uneven": _EVEN, "gaps": ["above", "below"]},
             )
         if isinstance(label, str) and _NO_TEXT.search(label):
-            problem = f"{place}: the label of level {level} is {label!r}"
+            problem = f"{row_name}: the label of level {level} is {label!r}"
             raise HierarchyError(problem, expected="text that UTF-8 holds, without NUL characters")
         if not isinstance(label, Hashable):
             raise InputError(
-                f"{place}: {label!r} at level {level}", expected="text, a number or another hashable label"
+                f"{row_name}: {label!r} at level {level}", expected="text, a number or another hashable label"
             )
 
 
 def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[list[Row], Sequence[str] | None]:
     """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too."""
     iterated = enumerate(_iterated(rows, "the rows"))
-    whole = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
-    paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in whole]
+    row_tuples = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
+    paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in row_tuples]
     if names is not None and (depth := max(map(len, paths), default=0)) > len(names):
         names = [*names[:-1], *split_names(names[-1], depth - len(names) + 1)]
     return paths, names
 
 
-def suggest_separator(labels: Iterable[Any], name: str) -> None:
-    """Log that all labels hold a separator of paths, where none was given."""
-    if sign := path_separator(labels):
+def suggest_separator(columns: Sequence[Iterable[Any]], name: str) -> None:
+    """Log that all labels of the last column hold a separator of paths, where none was given."""
+    if sign := path_separator(columns):
         _log.warning("%s: each label holds %r; pass separator=%r (--separator) if they are paths", name, sign, sign)
 
 
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
     """The rows, their empty labels filled by the nearest label above or below; those that have none there stay."""
-    for number, labels in enumerate(_iterated(rows, "the rows")):
-        row = list(row_of(labels, f"row {number}"))
-        ends = [place for place, label in enumerate(row) if not is_empty(label)]
-        places = range(1, ends[-1] if ends else 0) if gaps == "above" else range(len(row) - 2, -1, -1)
-        for place in places:
-            if is_empty(row[place]):
-                row[place] = row[place - 1 if gaps == "above" else place + 1]
+    for row_index, labels in enumerate(_iterated(rows, "the rows")):
+        row = list(row_of(labels, f"row {row_index}"))
+        ends = [index for index, label in enumerate(row) if not is_empty(label)]
+        indices = range(1, ends[-1] if ends else 0) if gaps == "above" else range(len(row) - 2, -1, -1)
+        for index in indices:
+            if is_empty(row[index]):
+                row[index] = row[index - 1 if gaps == "above" else index + 1]
         yield tuple(row)
 
 
@@ -183,12 +183,12 @@ def trimmed(row: Row) -> Row:
     return row[:end]
 
 
-def row_of(labels: Any, place: str) -> Row:
+def row_of(labels: Any, row_name: str) -> Row:
     """One row of labels as a tuple; those of arrays and tensors as plain values."""
     if isinstance(labels, Mapping):
         remedy = "list the labels, or make a frame of the rows for LabelTree.from_frame"
-        raise InputError(f"{place}: {labels!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
-    return tuple(map(plain_label, _iterated(labels, place)))
+        raise InputError(f"{row_name}: {labels!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
+    return tuple(map(plain_label, _iterated(labels, row_name)))
 
 
 def plain_label(label: Any) -> Any:

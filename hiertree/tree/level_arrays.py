@@ -40,12 +40,12 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     >>> levels(np.array([[0, -1]]), np.array([[0, 2], [0, -1]]))  # a bird of some species, and another
     array([[1, 1]], dtype=uint8)
     """
-    sides = {"query_paths": query_paths, "gallery_paths": gallery_paths}
-    query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in sides.items())
+    sources = {"query_paths": query_paths, "gallery_paths": gallery_paths}
+    query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in sources.items())
     arrays = query_paths, gallery_paths
     is_text = any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in arrays)
-    if is_text or all(hasattr(paths, "columns") for paths in sides.values()):
-        query_paths, gallery_paths = shared_paths(sides)[0].values()
+    if is_text or all(hasattr(paths, "columns") for paths in sources.values()):
+        query_paths, gallery_paths = shared_paths(sources)[0].values()
     try:
         xp = array_library(query_paths, gallery_paths)
     except TypeError as error:

@@ -109,7 +109,7 @@ def read_embedded(
         ),
         names=names,
         tree=first.tree,
-        paths=np.concatenate([as_paths(items.paths) for items in first.sides]).astype(np.int32),
+        paths=np.concatenate([as_paths(items.paths) for items in first.image_sets]).astype(np.int32),
         separate=first.separate,
         images=pictures,
         without=reason,
@@ -119,7 +119,7 @@ def read_embedded(
 def _names(collection: LabeledEmbeddings) -> list[str]:
     """The names of the images, those of a gallery last; numbers where a file has none."""
     names: list[str] = []
-    for kind, items in zip(("query", "item"), collection.sides, strict=False):
+    for kind, items in zip(("query", "item"), collection.image_sets, strict=False):
         ids = items.names if items.ids is None else items.ids
         names += [f"{kind} {row}" for row in range(len(items.embeddings))] if ids is None else map(str, ids)
     return names

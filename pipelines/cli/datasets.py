@@ -19,7 +19,7 @@ from .options import NAMES, SEED, choice, flag, json_option, option, print_json,
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark, SplitReport
     from hiertree.datasets.splits import HoldoutBy
-    from hiertree.tree.label_rows import Uneven
+    from hiertree.options import Uneven
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(

@@ -75,9 +75,9 @@ def tree(
     if inner_leaves is not None:
         options["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
     with naming_file(source):
-        read = _reader(source, levels or (), edges or (), options)
-        _check_options(options, read, source)
-        label_tree = read(**options)
+        reader = _reader(source, levels or (), edges or (), options)
+        _check_options(options, reader, source)
+        label_tree = reader(**options)
     getattr(label_tree, write)(out)
     for name, size in zip(label_tree.level_names, label_tree.level_sizes, strict=True):
         click.echo(f"{name}: {size}")
@@ -113,7 +113,8 @@ def _reader(
         import networkx as nx
 
         with reading_file(source, expected="a GraphML file"):
-            return partial(LabelTree.from_networkx, nx.read_graphml(source), **names)
+            graph: Any = nx.read_graphml(source)
+        return partial(LabelTree.from_networkx, graph, **names)
     separator = options.pop("separator", None)
     if separator is not None or formats.is_taxonomy(source):
         pairs, labels = formats.read_taxonomy(source, separator=separator)
@@ -121,9 +122,9 @@ def _reader(
     return partial(LabelTree.from_edges, formats.read_edges(source), **names)
 
 
-def _check_options(options: Collection[str], read: Callable[..., LabelTree], source: Path) -> None:
+def _check_options(options: Collection[str], reader: Callable[..., LabelTree], source: Path) -> None:
     """Refuse options that do not apply to the file's format."""
-    parameters = signature(read).parameters
+    parameters = signature(reader).parameters
     if misfits := [as_flag(name) for name in options if name not in parameters]:
         choices = [as_flag(name) for name in (*_POLICIES, "inner_leaves", "separator", "levels") if name in parameters]
         problem = f"{', '.join(misfits)} for {source.name}"

@@ -132,8 +132,8 @@ def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | 
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
-    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
+    value_of_id = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return {row: row and tuple(value_of_id.get(value, value) for value in row) for row in rows}
 
 
 def _place_values(values: Values | None) -> list[InstanceValue]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -69,7 +69,6 @@ class Origin(NamedTuple):
 
 NO_ORIGIN = Origin()
 Values: TypeAlias = "tuple[InstanceValue, ...]"
-FindValues: TypeAlias = "Callable[[str], tuple[Values | None, Origin]]"  # by the id of a landmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ def read_landmarks(
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
     ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
-    values_of: dict[str, tuple[tuple[InstanceValue, ...], Origin]] = {}
+    values_of: dict[str, tuple[Values | None, Origin]] = {}
     first: dict[str, int] = {}
     for table in read_table_parts(scraped_path):
         if columns.item_ids is None and ITEM_IDS in table.columns:  # as 'labels scrape --table' writes them
@@ -144,20 +143,22 @@ def read_landmarks(
         keys = unique_ids(table, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(table, columns, separator, scraped_path), _origins(table), strict=True)
         values_of |= zip(keys, values, strict=True)
-    return join_landmarks(ids, categories, values_of, lambda key: values_of.get(key, (None, NO_ORIGIN)))
+    return join_landmarks(ids, categories, values_of)
 
 
 def join_landmarks(
-    ids: Sequence[str], categories: Sequence[str], ids_with_values: Iterable[str], find: FindValues
+    ids: Sequence[str], categories: Sequence[str], values_of: Mapping[str, tuple[Values | None, Origin]]
 ) -> tuple[list[Landmark], int]:
-    """Listed landmarks with the values that ``find`` gives, and how many of ``ids_with_values`` are not listed."""
-    keys, listed_ids = list(ids_with_values), set(ids)
-    num_unknown = sum(key not in listed_ids for key in keys)
-    if keys and num_unknown == len(keys):
-        problem = f"no landmark {keys[0]!r} among those listed, nor any other of the {num_unknown} with values"
+    """Listed landmarks with the values of their ids, and how many ids with values are not listed."""
+    num_unknown = len(values_of.keys() - set(ids))
+    if values_of and num_unknown == len(values_of):
+        problem = (
+            f"no landmark {next(iter(values_of))!r} among those listed, nor any other of the {num_unknown} with values"
+        )
         raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
-    note_unmatched(keys, ids, source="the table of values", target="the table of landmarks")
-    return [Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True)], num_unknown
+    note_unmatched(values_of, ids, source="the table of values", target="the table of landmarks")
+    pairs, no_values = zip(ids, categories, strict=True), (None, NO_ORIGIN)
+    return [Landmark(key, category, *values_of.get(key, no_values)) for key, category in pairs], num_unknown
 
 
 def note_unmatched(ids: Iterable[str], landmarks: Iterable[str], *, source: str, target: str) -> str:
@@ -251,17 +252,17 @@ def _split(cell: str, separator: str) -> list[str]:
     return quoted or (cell.split(separator) if text else [])
 
 
-def write_kept(path: AnyPath, kept: Iterable[KeptLandmark]) -> None:
+def write_kept(path: AnyPath, landmarks: Iterable[KeptLandmark]) -> None:
     """Write landmarks, whole or not at all.
 
     Args:
         path: the file.
-        kept: what cleaning kept.
+        landmarks: what cleaning kept.
 
     Raises:
         TableError: a label holds the separator.
     """
-    write_table(path, KEPT_COLUMNS, map(_cells, kept))
+    write_table(path, KEPT_COLUMNS, map(_cells, landmarks))
 
 
 def read_kept(path: AnyPath) -> list[KeptLandmark]:
@@ -286,9 +287,7 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
 
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     """Write landmarks that were left out, whole or not at all."""
-    rows = (
-        (drop.landmark_id, drop.category, SEPARATOR.join(drop.values), drop.reason, *drop.origin) for drop in dropped
-    )
+    rows = ((row.landmark_id, row.category, SEPARATOR.join(row.values), row.reason, *row.origin) for row in dropped)
     write_table(path, DROPPED_COLUMNS, rows)
 
 

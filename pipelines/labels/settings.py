@@ -240,8 +240,8 @@ class EncoderSettings(ClipSettings):
         if self.prompts and not {"clip", "sentence-transformers"}.intersection(names):
             raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {names[-1]}")
         if ("vectors" in names) != (self.vectors is not None):
-            given = f"encoder={', '.join(names)}, vectors={self.vectors}"
-            raise OptionError(given, expected="a table if one of the encoders is vectors")
+            problem = f"encoder={', '.join(names)}, vectors={self.vectors}"
+            raise OptionError(problem, expected="a table if one of the encoders is vectors")
         return self
 
 

@@ -121,9 +121,9 @@ def matching_rows(names: Sequence[str] | None, targets: Sequence[str] | None) ->
 
 def rows_of(embeddings: LabeledEmbeddings, targets: LabeledEmbeddings) -> list[NDArray[np.int64]] | None:
     """For each wanted query, and each item of a gallery, the row of the same name; None where the images differ."""
-    if len(embeddings.sides) != len(targets.sides):
+    if len(embeddings.image_sets) != len(targets.image_sets):
         return None
-    pairs = zip(embeddings.sides, targets.sides, strict=True)
+    pairs = zip(embeddings.image_sets, targets.image_sets, strict=True)
     rows = [matching_rows(images.image_names, target.image_names) for images, target in pairs]
     orders = [order for order in rows if order is not None]
     return orders if len(orders) == len(rows) else None
@@ -133,9 +133,9 @@ def have_same_classes(
     embeddings: LabeledEmbeddings, targets: LabeledEmbeddings, rows: Sequence[NDArray[np.int64]] | None = None
 ) -> bool:
     """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
-    orders: Sequence[Any] = [slice(None)] * len(embeddings.sides) if rows is None else rows
-    paths = [as_paths(images.paths)[order] for images, order in zip(embeddings.sides, orders, strict=True)]
-    target_paths = [as_paths(images.paths) for images in targets.sides]
+    orders: Sequence[Any] = [slice(None)] * len(embeddings.image_sets) if rows is None else rows
+    paths = [as_paths(images.paths)[order] for images, order in zip(embeddings.image_sets, orders, strict=True)]
+    target_paths = [as_paths(images.paths) for images in targets.image_sets]
     if [ids.shape[1:] for ids in paths] != [ids.shape[1:] for ids in target_paths]:
         return False
     return same_classes(np.concatenate(paths), np.concatenate(target_paths))

@@ -82,7 +82,7 @@ class Measurement:
     @property
     def paths(self) -> list[NDArray[Any]]:
         """Those of its queries, and of its separate gallery if it has one."""
-        return [images.paths for images in self.labeled.sides]
+        return [images.paths for images in self.labeled.image_sets]
 
     def has_paths(self, paths: Sequence[NDArray[Any]]) -> bool:
         """Whether its queries and its gallery have these paths."""
@@ -178,7 +178,7 @@ def _reorder_as(first: Measurement, run: Model) -> Model:
             names=target.names,
             paths=target.paths,
         )
-        for images, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
+        for images, target, order in zip(run.labeled.image_sets, first.labeled.image_sets, rows, strict=True)
     ]
     if run.labeled.queries.junk is not None:
         new_rows = np.argsort(rows[-1])  # of each item
@@ -284,7 +284,7 @@ def _drawn(embeddings: LabeledEmbeddings) -> LabeledEmbeddings:
     columns = {name: None if column is None else np.asarray(column)[rows] for name, column in columns.items()}
     junk = [np.array(items, dtype=np.int64) for items in left_out]
     items = embeddings.items if embeddings.separate else queries._replace(junk=None)
-    return embeddings._replace(sides=[queries._replace(**columns, junk=junk), items])
+    return embeddings._replace(image_sets=[queries._replace(**columns, junk=junk), items])
 
 
 def _measured_file(file: Path, *, alone: bool, protocol: Any = None, **files: Any) -> Measurement:
@@ -316,7 +316,7 @@ def _measured_file(file: Path, *, alone: bool, protocol: Any = None, **files: An
 def _data_of_file(measurement: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
     embeddings = measurement.labeled
-    names = [images.image_names for images in embeddings.sides]
+    names = [images.image_names for images in embeddings.image_sets]
     if folder is not None and names[0] is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
     every_name = [name for image_names in names for name in image_names or ()]

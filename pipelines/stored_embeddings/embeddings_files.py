@@ -28,11 +28,12 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package, some_of
+from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
-from hiertree.io.reading import PARQUET_SUFFIXES, read_array, reading_arrays, reading_file
+from hiertree.io.reading import PARQUET_SUFFIXES, reading_file
 from hiertree.level_columns import UNKNOWN
+from hiertree.options import Uneven
 from hiertree.tree import LabelTree
-from hiertree.tree.label_rows import Uneven
 
 from .label_columns import (
     EmbeddedImages,
@@ -59,28 +60,28 @@ _ARRAYS = (*_OF_IMAGES, *(f"gallery_{name}" for name in _OF_IMAGES), "junk", "di
 class LabeledEmbeddings(NamedTuple):
     """What :func:`hiertree.metrics.evaluate` needs."""
 
-    sides: Sequence[EmbeddedImages]  # the queries, and a separate gallery if there is one
+    image_sets: Sequence[EmbeddedImages]  # the queries, and a separate gallery if there is one
     tree: LabelTree | None = None  # of the labels that tables gave; None where a file holds paths
 
     @property
     def queries(self) -> EmbeddedImages:
         """The queries."""
-        return self.sides[0]
+        return self.image_sets[0]
 
     @property
     def items(self) -> EmbeddedImages:
         """What the queries retrieve."""
-        return self.sides[-1]
+        return self.image_sets[-1]
 
     @property
     def separate(self) -> bool:
         """Whether the gallery is not the queries themselves."""
-        return len(self.sides) > 1
+        return len(self.image_sets) > 1
 
     @property
     def arguments(self) -> list[Any]:
         """Embeddings and paths of the queries and of a gallery, in the order of :func:`hiertree.metrics.evaluate`."""
-        arrays = [array for side in self.sides for array in side[:2]]
+        arrays = [array for images in self.image_sets for array in images[:2]]
         if self.items.distractors is not None:
             is_distractor = to_numpy(self.items.distractors, name="distractors")
             if is_distractor.dtype != np.bool_ or is_distractor.shape != (len(arrays[3]),):
@@ -95,26 +96,28 @@ class LabeledEmbeddings(NamedTuple):
         """The excluded items, by the keywords of :func:`hiertree.metrics.evaluate`."""
         import pandas as pd
 
-        names = {name: side.ids for name, side in zip(("query_ids", "gallery_ids"), self.sides, strict=False)}
+        names = {name: images.ids for name, images in zip(("query_ids", "gallery_ids"), self.image_sets, strict=False)}
         texts = {name: ids for name, ids in names.items() if isinstance(ids, pd.api.extensions.ExtensionArray)}
         if texts:  # of tables: numbers take less time and memory
-            numbers = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
-            names |= zip(texts, np.split(numbers, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
+            codes = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
+            names |= zip(texts, np.split(codes, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
         return {**names, "junk": self.queries.junk}
 
     def named_paths(self) -> LabeledEmbeddings:
         """A copy without vectors: names and paths, by which other measurements of the images are known."""
-        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.row_names) for side in self.sides])
+        return LabeledEmbeddings(
+            [EmbeddedImages(paths=images.paths, names=images.row_names) for images in self.image_sets]
+        )
 
     def as_codes(self) -> LabeledEmbeddings:
         """A copy with binary codes: booleans, True where a number of an embedding is positive."""
         from hiertree.losses import binary_codes
 
-        def codes(side: EmbeddedImages) -> EmbeddedImages:
-            packed, width = binary_codes(side.embeddings), side.embeddings.shape[1]
-            return side._replace(embeddings=np.unpackbits(packed, axis=1, count=width).astype(np.bool_))
+        def codes(images: EmbeddedImages) -> EmbeddedImages:
+            packed, width = binary_codes(images.embeddings), images.embeddings.shape[1]
+            return images._replace(embeddings=np.unpackbits(packed, axis=1, count=width).astype(np.bool_))
 
-        return self._replace(sides=list(map(codes, self.sides)))
+        return self._replace(image_sets=list(map(codes, self.image_sets)))
 
 
 class LabelFiles(TypedDict, total=False):
@@ -164,43 +167,43 @@ def read_embeddings(
         in_parts: whether embeddings in shards stay there as :class:`hiertree.arrays.StoredRows`.
         needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
-    place = locate(Path(source))
-    gallery_place = None if gallery is None else locate(Path(gallery))
+    location = locate(Path(source))
+    gallery_location = None if gallery is None else locate(Path(gallery))
     columns = LabelColumns(tuple(levels), ids, needed=needs_labels)
-    sides = _read(place.embeddings, labels, columns)
-    if gallery_place is not None:
-        sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
-    if len(sides) == 1 and (gallery_labels is not None or distractors):
+    image_sets = _read(location.embeddings, labels, columns)
+    if gallery_location is not None:
+        image_sets = [*image_sets, *_read(gallery_location.embeddings, gallery_labels, columns)]
+    if len(image_sets) == 1 and (gallery_labels is not None or distractors):
         raise OptionError("gallery labels or distractors without a gallery", expected="both or neither")
-    if len(sides) > 2:
+    if len(image_sets) > 2:
         raise OptionError(f"a gallery besides the one in {Path(source).name}", expected="only one")
-    if len({side.paths is None for side in sides}) > 1:
+    if len({images.paths is None for images in image_sets}) > 1:
         problem = "label ids in one file and columns of labels for the other"
         raise OptionError(problem, expected="the same kind of labels in both")
-    if sides[0].paths is None:
-        tree, sides = number_labels(sides, distractors=distractors, uneven=uneven, separator=separator)
+    if image_sets[0].paths is None:
+        tree, image_sets = number_labels(image_sets, distractors=distractors, uneven=uneven, separator=separator)
     else:
-        tree = _tree_of(place, gallery_place)
-    _require_fit(sides, [Path(source), Path(gallery or source)])
-    if len(sides) == 1 and sides[0].distractors is not None:
+        tree = _tree_of(location, gallery_location)
+    _require_fit(image_sets, [Path(source), Path(gallery or source)])
+    if len(image_sets) == 1 and image_sets[0].distractors is not None:
         raise ShapeError(f"{source} with distractors", expected="a gallery that holds them")
-    shards = [side.embeddings for side in sides if isinstance(side.embeddings, Shards)]
-    if len({part.model for part in shards if part.model}) > 1:
+    shards = [images.embeddings for images in image_sets if isinstance(images.embeddings, Shards)]
+    if len({shard.model for shard in shards if shard.model}) > 1:
         raise InputError(f"{source} and {gallery} from two models", expected="embeddings of one model")
     if shards and not in_parts:
-        sides = [side._replace(embeddings=np.asarray(side.embeddings)) for side in sides]
-    if junk is not None and sides[0].junk is not None:
+        image_sets = [images._replace(embeddings=np.asarray(images.embeddings)) for images in image_sets]
+    if junk is not None and image_sets[0].junk is not None:
         raise OptionError(f"a table of junk besides the junk in {Path(source).name}", expected="only one")
     if junk is not None:
-        sides[0] = sides[0]._replace(junk=junk_in_table(junk, len(sides[0].embeddings)))
-    return LabeledEmbeddings(sides, tree)
+        image_sets[0] = image_sets[0]._replace(junk=junk_in_table(junk, len(image_sets[0].embeddings)))
+    return LabeledEmbeddings(image_sets, tree)
 
 
-def _tree_of(place: Location, gallery: Location | None) -> LabelTree | None:
+def _tree_of(location: Location, gallery: Location | None) -> LabelTree | None:
     """The tree whose nodes a run has numbered; refuses a gallery of another."""
-    tree = None if place.tree is None else LabelTree.from_json(place.tree)
+    tree = None if location.tree is None else LabelTree.from_json(location.tree)
     if tree and gallery is not None and gallery.tree is not None and LabelTree.from_json(gallery.tree) != tree:
-        problem = f"{place.embeddings} and {gallery.embeddings}, which number two trees"
+        problem = f"{location.embeddings} and {gallery.embeddings}, which number two trees"
         remedy = "`hiertree embed` both with their labels, which are then numbered together"
         raise OptionError(problem, expected="one tree", remedy=remedy)
     return tree
@@ -225,48 +228,50 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
     if files == [file] and suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
     if files == [file] and suffix in (".npz", ".npy", ".pt"):
-        content = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
+        arrays = _load_torch(file) if suffix == ".pt" else _load_numpy(file)
     else:
-        content = Shards(files)
-    if isinstance(content, np.ndarray) and content.ndim != 2:
-        raise ShapeError(f"{file}: an array of shape {content.shape}", expected="embeddings of shape (n, d)")
-    if isinstance(content, Mapping):
+        arrays = Shards(files)
+    if isinstance(arrays, np.ndarray) and arrays.ndim != 2:
+        raise ShapeError(f"{file}: an array of shape {arrays.shape}", expected="embeddings of shape (n, d)")
+    if isinstance(arrays, Mapping):
         if labels is not None or columns != LabelColumns(needed=columns.needed):
             remedy = "leave labels, columns and distractors out"
             raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
-        _check_arrays(file, list(content))
-        sides = sides_of(content)
-        _require_fit(sides, [file, file])
-        if sides[0].junk is not None:
-            sides[0] = sides[0]._replace(junk=_list_junk(file, sides[0].junk, len(sides[0].embeddings)))
-        return sides
+        _check_arrays(file, list(arrays))
+        image_sets = sides_of(arrays)
+        _require_fit(image_sets, [file, file])
+        if image_sets[0].junk is not None:
+            image_sets[0] = image_sets[0]._replace(
+                junk=_list_junk(file, image_sets[0].junk, len(image_sets[0].embeddings))
+            )
+        return image_sets
     if labels is not None:
-        rows = rows_with_table(content, Path(labels), columns)
-    elif isinstance(content, Shards) and content.columns:
-        rows = rows_in_shards(content, columns)
+        rows = rows_with_table(arrays, Path(labels), columns)
+    elif isinstance(arrays, Shards) and arrays.columns:
+        rows = rows_in_shards(arrays, columns)
     elif columns.needed:
         remedy = "name a CSV or Parquet file by --labels"
         raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
     else:
-        rows = EmbeddedImages(content, where=lambda row: f"{file.name}, row {row + 1}")
-    if not isinstance(content, Shards):
+        rows = EmbeddedImages(arrays, where=lambda row: f"{file.name}, row {row + 1}")
+    if not isinstance(arrays, Shards):
         return [rows]
-    in_gallery = gallery_mask(content, columns)
-    parts = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
-    return [rows.select(part, content.select(part)) for part in parts] or [rows]
+    in_gallery = gallery_mask(arrays, columns)
+    row_sets = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
+    return [rows.select(indices, arrays.select(indices)) for indices in row_sets] or [rows]
 
 
-def _require_fit(sides: Sequence[EmbeddedImages], files: Sequence[Path]) -> None:
+def _require_fit(image_sets: Sequence[EmbeddedImages], files: Sequence[Path]) -> None:
     """Refuse arrays whose shapes do not fit together; the message names the file."""
-    shape = np.shape(sides[0].embeddings)
+    shape = np.shape(image_sets[0].embeddings)
     if len(shape) != 2 or 0 in shape:
         raise ShapeError(f"{files[0]}: embeddings of shape {shape}", expected="(n, d), not empty")
-    per_row = {"embeddings": shape[1:], "paths": np.shape(sides[0].paths)[1:] or (1,)}
-    for side, file, prefix in zip(sides, files, ("", "gallery_"), strict=False):
-        if side.embeddings is None or side.paths is None:
+    per_row = {"embeddings": shape[1:], "paths": np.shape(image_sets[0].paths)[1:] or (1,)}
+    for images, file, prefix in zip(image_sets, files, ("", "gallery_"), strict=False):
+        if images.embeddings is None or images.paths is None:
             raise ShapeError(f"{file} with only part of a gallery", expected="gallery_embeddings and gallery_paths")
         for name in ("embeddings", "paths", "ids", "names", "distractors"):
-            values, expected = getattr(side, name), (*np.shape(side.embeddings)[:1], *per_row.get(name, ()))
+            values, expected = getattr(images, name), (*np.shape(images.embeddings)[:1], *per_row.get(name, ()))
             shape = np.shape(values) + (1,) * (name == "paths" and np.ndim(values) == 1)
             if values is not None and (shape != expected or 0 in shape):
                 label = name if name == "distractors" else prefix + name
@@ -292,12 +297,12 @@ def _load_torch(file: Path) -> Any:
     import torch
 
     with reading_file(file, expected="dense tensors saved by torch, nothing else", kind=InputError):
-        content = torch.load(file, map_location="cpu", weights_only=True)
-        if isinstance(content, torch.Tensor):
-            return to_numpy(content)
-        if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
-            return {str(name): to_numpy(value) for name, value in content.items()}
-        raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
+        arrays = torch.load(file, map_location="cpu", weights_only=True)
+        if isinstance(arrays, torch.Tensor):
+            return to_numpy(arrays)
+        if isinstance(arrays, Mapping) and all(isinstance(value, torch.Tensor) for value in arrays.values()):
+            return {str(name): to_numpy(value) for name, value in arrays.items()}
+        raise InputError(f"{file.name} with a {type(arrays).__name__}", expected="a tensor or a dictionary of tensors")
 
 
 def _check_arrays(file: Path, names: Sequence[str]) -> None:
@@ -318,11 +323,11 @@ def sides_of(arrays: Mapping[str, Any]) -> list[EmbeddedImages]:
     return [EmbeddedImages(**fields), EmbeddedImages(**gallery, distractors=distractors)]
 
 
-def _list_junk(file: Path, junk: Any, number: int) -> list[NDArray[np.int64]]:
+def _list_junk(file: Path, junk: Any, num_queries: int) -> list[NDArray[np.int64]]:
     """The junk of each query in an array of pairs."""
     pairs = np.asarray(junk)
     is_pairs = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
-    if not is_pairs or pairs[:, 0].min(initial=0) < 0 or pairs[:, 0].max(initial=-1) >= number:
+    if not is_pairs or pairs[:, 0].min(initial=0) < 0 or pairs[:, 0].max(initial=-1) >= num_queries:
         problem = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"
-        raise InputError(problem, expected=f"pairs of a query, 0 to {number - 1}, and a gallery item")
-    return junk_lists(pairs[:, 0], pairs[:, 1], number)
+        raise InputError(problem, expected=f"pairs of a query, 0 to {num_queries - 1}, and a gallery item")
+    return junk_lists(pairs[:, 0], pairs[:, 1], num_queries)

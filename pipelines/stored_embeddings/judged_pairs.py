@@ -12,7 +12,7 @@ import numpy as np
 from hiertree.arrays import MAX_LEVELS
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
 from hiertree.errors import InputError, OptionError, ShapeError
-from hiertree.io.reading import read_array
+from hiertree.io.array_files import read_array
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from ..pair_scores import joined, score_blocks
@@ -44,18 +44,15 @@ def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
     queries, gallery = collection.queries.embeddings, collection.items.embeddings
     if not collection.separate:
         raise OptionError(f"{sources[0]} without a gallery", expected="--gallery, or queries and gallery in one folder")
-    for source, side in ((sources[0], queries), (sources[-1], gallery)):
-        if side.dtype.kind != "f":
-            raise ShapeError(f"{source}: embeddings of type {side.dtype}", expected="floats (n, d)")
+    for source, images in ((sources[0], queries), (sources[-1], gallery)):
+        if images.dtype.kind != "f":
+            raise ShapeError(f"{source}: embeddings of type {images.dtype}", expected="floats (n, d)")
     return queries, gallery
 
 
 def read_truth(file: Path) -> Truth:
     """The ground truth of ROxford5k or RParis6k, ``.pkl``, or grades of queries and items, ``.npy``."""
-    suffix = file.suffix.lower()
-    if suffix not in TRUTH_SUFFIXES:
-        raise OptionError(f"judgments in {file.name!r}", expected=f"a file that ends in {' or '.join(TRUTH_SUFFIXES)}")
-    if suffix == ".pkl":
+    if file.suffix.lower() == TRUTH_SUFFIXES[0]:
         queries, gallery, _, lists = read_ground_truth(file)
 
         def judge_lists(setup: Any, rows: slice, items: int) -> Judged:
@@ -90,7 +87,9 @@ def evaluate_judged(queries: Any, gallery: Any, truth: Truth, *, codes: bool, **
     for rows, scores in score_blocks(queries, gallery, codes=codes):
         for setup, evaluations in blocks.items():
             evaluations.append(evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options))
-    results = {setup: joined(parts, bits=queries.shape[1] if codes else None) for setup, parts in blocks.items()}
+    results = {
+        setup: joined(evaluations, bits=queries.shape[1] if codes else None) for setup, evaluations in blocks.items()
+    }
     names = [name if setup == "" else f"{name}[{setup}]" for setup, result in results.items() for name in result.names]
     values = np.concatenate([result.values for result in results.values()], axis=1)
     return replace(next(iter(results.values())), names=tuple(names), values=values)

@@ -19,7 +19,8 @@ from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
-from hiertree.tree.label_rows import Uneven, suggest_separator
+from hiertree.options import Uneven
+from hiertree.tree.label_rows import suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ class LabelColumns(NamedTuple):
 
 
 class EmbeddedImages(NamedTuple):
-    """The images of one side, queries or gallery: their embeddings with paths, or with labels until these are numbered.
+    """Images, queries or gallery: their embeddings with paths, or with labels until these are numbered.
 
     The names are those of the arrays in an ``.npz`` file.
     """
@@ -167,23 +168,23 @@ def _whole_numbers(labels: pd.Categorical) -> pd.Categorical:
     return labels.rename_categories(lambda text: text.removesuffix(".0")) if is_float else labels
 
 
-def _without_names(sides: Sequence[EmbeddedImages]) -> list[EmbeddedImages]:
-    """The sides without levels that name rows; the first of these becomes the ids where none are known."""
-    levels = sides[0].levels
-    columns = [[side.labels[column] for side in sides] for column in range(len(levels))]
-    named = name_columns(columns) if all(side.by_default for side in sides) else []
-    if not named:
-        return list(sides)
-    is_id = not are_shared(columns[named[0]]) or all(map(_IMAGE_NAME.search, columns[named[0]][0]))
-    names = tuple(levels[column] for column in named)
+def _without_names(image_sets: Sequence[EmbeddedImages]) -> list[EmbeddedImages]:
+    """The image_sets without levels that name rows; the first of these becomes the ids where none are known."""
+    levels = image_sets[0].levels
+    columns = [[images.labels[column] for images in image_sets] for column in range(len(levels))]
+    name_indices = name_columns(columns) if all(images.by_default for images in image_sets) else []
+    if not name_indices:
+        return list(image_sets)
+    is_id = not are_shared(columns[name_indices[0]]) or all(map(_IMAGE_NAME.search, columns[name_indices[0]][0]))
+    names = tuple(levels[column] for column in name_indices)
     return [
-        side._replace(
-            ids=np.asarray(side.labels[named[0]], object) if side.ids is None and is_id else side.ids,
+        images._replace(
+            ids=np.asarray(images.labels[name_indices[0]], object) if images.ids is None and is_id else images.ids,
             levels=tuple(level for level in levels if level not in names),
-            labels=[labels for column, labels in enumerate(side.labels) if column not in named],
-            name_columns=(*side.name_columns, *names),
+            labels=[labels for column, labels in enumerate(images.labels) if column not in name_indices],
+            name_columns=(*images.name_columns, *names),
         )
-        for side in sides
+        for images in image_sets
     ]
 
 
@@ -217,7 +218,7 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
 
 
 def number_labels(
-    sides: Sequence[EmbeddedImages],
+    image_sets: Sequence[EmbeddedImages],
     *,
     distractors: bool = False,
     uneven: Uneven = "error",
@@ -231,18 +232,21 @@ def number_labels(
     import pandas as pd
     from pandas.api.types import union_categoricals
 
-    if sides[0].levels != sides[-1].levels:
-        problem = f"levels {', '.join(sides[0].levels)} of the queries and {', '.join(sides[-1].levels)} of the gallery"
+    if image_sets[0].levels != image_sets[-1].levels:
+        query_levels, gallery_levels = (", ".join(images.levels) for images in (image_sets[0], image_sets[-1]))
+        problem = f"levels {query_levels} of the queries and {gallery_levels} of the gallery"
         raise OptionError(problem, expected="the same columns in the same order", remedy="name them with --levels")
-    sides = _without_names(sides)
-    check_images(sides)
-    queries, gallery = sides[0], sides[-1]
+    image_sets = _without_names(image_sets)
+    check_images(image_sets)
+    queries, gallery = image_sets[0], image_sets[-1]
     if not queries.levels:
-        return None, [side._replace(paths=np.zeros((len(side.embeddings), 1), np.int32)) for side in sides]
+        return None, [images._replace(paths=np.zeros((len(images.embeddings), 1), np.int32)) for images in image_sets]
     split, file = len(queries.labels[0]), _file(queries.where)
-    labels = [union_categoricals(list(columns)) for columns in zip(*(side.labels for side in sides), strict=True)]
+    labels = [
+        union_categoricals(list(columns)) for columns in zip(*(images.labels for images in image_sets), strict=True)
+    ]
     if separator is None:
-        suggest_separator(labels[-1].categories, f"{file}, {queries.levels[-1]}")
+        suggest_separator([column.categories for column in labels], f"{file}, {queries.levels[-1]}")
     cells, level_names = split_columns(labels, queries.levels, separator)
     labels = [pd.Categorical(column) for column in cells]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
@@ -267,13 +271,13 @@ def number_labels(
         all_paths = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
         all_paths[rows] = paths
     numbered = [queries._replace(paths=all_paths[:split], labels=())]
-    if len(sides) > 1:
+    if len(image_sets) > 1:
         marks = unlabeled[split:] if distractors else None
         numbered.append(gallery._replace(paths=all_paths[split:], labels=(), distractors=marks))
     return tree, numbered
 
 
-def check_images(parts: Sequence[EmbeddedImages]) -> None:
+def check_images(image_sets: Sequence[EmbeddedImages]) -> None:
     """Look for images that several rows list, where ids are names of image files.
 
     Rows of one id do not retrieve each other, but each counts as a query: a warning says how many there are. Two
@@ -281,19 +285,21 @@ def check_images(parts: Sequence[EmbeddedImages]) -> None:
     """
     import pandas as pd
 
-    id_columns = [(part, pd.Series(part.ids)) for part in parts if part.ids is not None]
-    id_columns = [(part, names) for part, names in id_columns if names.str.contains(_IMAGE_FILE).any()]
-    for part, names in id_columns:
+    id_columns = [(images, pd.Series(images.ids)) for images in image_sets if images.ids is not None]
+    id_columns = [(images, names) for images, names in id_columns if names.str.contains(_IMAGE_FILE).any()]
+    for images, names in id_columns:
         if extra := int(names[names.str.contains(_IMAGE_FILE)].duplicated().sum()):
-            _log.warning("%s: %d rows repeat an image; each counts as a query", part.where(0).partition(",")[0], extra)
+            _log.warning(
+                "%s: %d rows repeat an image; each counts as a query", images.where(0).partition(",")[0], extra
+            )
     odd_names = {name for _, names in id_columns for name in names[names.str.contains(_ODD_PATH)].unique()}
     looked_at = odd_names.union(map(posixpath.normpath, odd_names))
     spelled: dict[str, tuple[str, str]] = {}
-    for part, names in id_columns:
+    for images, names in id_columns:
         for row, name in names[names.isin(looked_at)].items():
-            first, place = spelled.setdefault(posixpath.normpath(name), (name, part.where(row)))
+            first, row_name = spelled.setdefault(posixpath.normpath(name), (name, images.where(row)))
             if first != name:
-                problem = f"{place} and {part.where(row)}: {first!r} and {name!r} are one file"
+                problem = f"{row_name} and {images.where(row)}: {first!r} and {name!r} are one file"
                 raise TableError(problem, expected="one spelling of each path")
 
 

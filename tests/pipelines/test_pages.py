@@ -26,6 +26,13 @@ from hiertree.pipelines.stored_embeddings import embedded_files as stored
 FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
 TWO = ("synthetic-happier", "synthetic-smooth-ap")
 LONG = "natural region, plain, desert and other open land"
+NAMES = (
+    LONG,
+    "自然景观与国家公园的山脉",
+    "محمية طبيعية في الصحراء الكبرى",
+    "x" * 75,
+    "_Donaudampfschifffahrtsgesellschaftskapitän",
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +48,15 @@ def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
     tree = tree_of(folder / "export")
     make_report(sorted((folder / "runs").glob("*/seed-0")), folder / "demo.html", tree=tree, queries=1)
     show_tree(folder / "export", out=folder / "tree.html")
-    write_embeddings(folder / "embeddings")
-    files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}
+    write_embeddings(folder / "embeddings", [f"{LONG}/{leaf}" for leaf in range(6)])
+    write_embeddings(folder / "names", [f"{name} {letter}" for name in NAMES for letter in "ab"])
+    make_report([folder / "names"], folder / "names.html")
+    files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "names": "names.html"}
+    files["comparison"] = "runs/comparison.html"
     with ExitStack() as servers:
         review = servers.enter_context(running(folder / "log.jsonl"))
         browse = servers.enter_context(served(read_embedded([folder / "embeddings"])))
-        search = {"browse": browse, "neighbors": f"{browse.partition('?')[0]}#query=3&node=1"}
+        search = {"browse": browse, "neighbors": f"{browse}#query=3&node=1"}
         yield {"review": review.url, **search} | {name: (folder / file).as_uri() for name, file in files.items()}
 
 
@@ -66,15 +76,16 @@ def write_export(folder: Path) -> None:
     LabelTree.from_paths([(row[4], row[3], row[0]) for row in rows], level_names=levels).to_json(folder / "tree.json")
 
 
-def write_embeddings(folder: Path) -> None:
-    """A folder as ``hiertree embed`` writes it; its images are missing."""
+def write_embeddings(folder: Path, species: list[str]) -> None:
+    """A folder as ``hiertree embed`` writes it, five images of each species; the images are missing."""
     folder.mkdir()
-    vectors = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+    rows = range(5 * len(species))
+    vectors = np.random.default_rng(0).normal(size=(len(rows), 8)).astype(np.float32)
     labels = {
-        "supercategory": [str(row // 15) for row in range(30)],
-        "species": [f"{LONG}/{row // 5}" for row in range(30)],
+        "supercategory": [species[row // 10 * 2].rpartition(" ")[0] for row in rows],
+        "species": [species[row // 5] for row in rows],
     }
-    names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in range(30)]
+    names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in rows]
     stored.write_embeddings(folder / "part.parquet", vectors, {"image": names, **labels}, {})
 
 

@@ -246,23 +246,23 @@ class ExportStep(LabelStep[Exported]):
         unfit = {} if self.settings.keep_unfit else _unfit_labels(review.proposal)
         final = _without(review.proposal, unfit.keys())
         landmarks = [relevant(row, review.irrelevant, unfit) for row in read_kept(self.source)]
-        kept = [landmark for landmark in landmarks if isinstance(landmark, KeptLandmark)]
+        kept_landmarks = [landmark for landmark in landmarks if isinstance(landmark, KeptLandmark)]
         dropped = read_dropped(self.source)
         dropped += [landmark for landmark in landmarks if isinstance(landmark, DroppedLandmark)]
-        cluster_of, labels = final.cluster_of(), label_counts(kept)
+        cluster_of, labels = final.cluster_of(), label_counts(kept_landmarks)
         if homeless_labels := [label for label in labels if label not in cluster_of]:
             raise TableError(f"{self.source}: no cluster holds the label {homeless_labels[0]!r}", expected=_ONE_RUN)
-        if not kept:
+        if not kept_landmarks:
             remedy = "--keep-unfit keeps what is marked as no landmark" if unfit else None
             raise TableError(f"{self.source}: no landmark is left", expected=_ONE_RUN, remedy=remedy)
-        clusters = [cluster_of_most(landmark.labels, cluster_of) for landmark in kept]
+        clusters = [cluster_of_most(landmark.labels, cluster_of) for landmark in kept_landmarks]
         reasons = Counter(drop.reason for drop in dropped)
-        report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(kept)}
-        from_images = sum(landmark.confidence is not None for landmark in kept)
+        report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(kept_landmarks)}
+        from_images = sum(landmark.confidence is not None for landmark in kept_landmarks)
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
         report |= _proposal_report(final, clusters) | ({} if self.review is None else {"review": _counted(review)})
-        tree = label_tree([landmark.landmark_id for landmark in kept], clusters)
-        return Exported(final, proposed, tree, report, kept, clusters, dropped, review.either)
+        tree = label_tree([landmark.landmark_id for landmark in kept_landmarks], clusters)
+        return Exported(final, proposed, tree, report, kept_landmarks, clusters, dropped, review.either)
 
     def _write(self, result: Exported, folder: Path) -> None:
         final, tree, report, split = result.proposal, result.tree, result.report, self.settings.split

@@ -7,14 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import write_table
 
-from ..landmarks import NO_ORIGIN, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
+from ..landmarks import InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
 from ..settings import ColumnNames
 from ..texts import is_wikimedia_page
 from .store import (
@@ -237,15 +236,11 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> 
     """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as database:
-        stored_ids = (row[0] for row in database.connection.execute("SELECT landmark_id FROM landmarks"))
-        return join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
+        return join_landmarks(ids, categories, dict(map(_values_of, outcomes(database))))
 
 
-def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
-    """The values of a landmark, and where they come from or why there are none."""
-    row = store.connection.execute("SELECT * FROM landmarks WHERE landmark_id = ?", (landmark_id,)).fetchone()
-    if row is None:
-        return None, NO_ORIGIN
-    outcome = _outcome(store, LandmarkRow(*row))
+def _values_of(outcome: ScrapeOutcome) -> tuple[str, tuple[Values | None, Origin]]:
+    """The id of a landmark, its values, and where they come from or why there are none."""
     waits = outcome.status == "pending" and not outcome.origin.reason
-    return outcome.values, outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
+    origin = outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
+    return outcome.landmark_id, (outcome.values, origin)

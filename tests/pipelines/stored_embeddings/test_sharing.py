@@ -131,7 +131,7 @@ def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path
     manifest = json.loads((embedded.folder / "manifest.json").read_text())
     assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == embedded.images == len(table)
     stored_arrays = read_embeddings(embedded.folder)
-    assert [len(side.paths) for side in stored_arrays.sides] == [len(dataset.queries), len(dataset.gallery)]
+    assert [len(side.paths) for side in stored_arrays.image_sets] == [len(dataset.queries), len(dataset.gallery)]
     assert np.array_equal(stored_arrays.queries.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
     assert np.array_equal(stored_arrays.items.embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
 

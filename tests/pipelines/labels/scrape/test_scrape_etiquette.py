@@ -411,9 +411,9 @@ def test_a_redirect_to_what_is_no_url_is_tried_again():
             Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)
 
 
-@pytest.mark.parametrize("ahead", [-86_400, -90, 7_200])
-def test_a_retry_after_date_is_meant_by_the_servers_clock(ahead):
-    server_time = NOON + timedelta(seconds=ahead)
+@pytest.mark.parametrize("lead_seconds", [-86_400, -90, 7_200])
+def test_a_retry_after_date_is_meant_by_the_servers_clock(lead_seconds):
+    server_time = NOON + timedelta(seconds=lead_seconds)
     dates = {
         name: format_datetime(server_time + timedelta(seconds=s), usegmt=True) for name, s in (("a", 0), ("b", 40))
     }

@@ -150,7 +150,7 @@ class Scraping(RuleBasedStateMachine):
         poisoned = {self.universe.title(index) for index in self.poisoned}
         self.server.world, self.server.fault, self.server.asked = self.universe, misfortune.fault, []
         self.server.clock, self.server.now = self.time.monotonic, self.time.now
-        self.server.refuse = lambda asked: not poisoned.isdisjoint(map(title_of, asked.keys))
+        self.server.refuse = lambda request: not poisoned.isdisjoint(map(title_of, request.keys))
         clock = Clock(self.time.monotonic, lambda seconds: self.sleep(seconds, misfortune), self.time.now)
         arguments: dict[str, Any] = {"store": self.store, "settings": self.settings, "clock": clock, "failed_too": True}
         try:
@@ -181,10 +181,10 @@ class Scraping(RuleBasedStateMachine):
 
     def check_politeness(self) -> None:
         """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
-        arrivals = [asked.time for asked in self.server.asked]
+        arrivals = [request.time for request in self.server.asked]
         self.arrivals = [*getattr(self, "arrivals", [])[-1:], *arrivals]
-        assert all(later - earlier >= 0.3 - 1e-4 for earlier, later in pairwise(self.arrivals))
-        waits = [(asked.time, asked.time + wait_after(asked)) for asked in self.server.asked]
+        assert all(next_arrival - arrival >= 0.3 - 1e-4 for arrival, next_arrival in pairwise(self.arrivals))
+        waits = [(request.time, request.time + wait_after(request)) for request in self.server.asked]
         self.waits = [*getattr(self, "waits", []), *waits]
         for begin, end in self.waits:
             assert not [at for at in self.arrivals if begin + 1e-4 < at < end - 1e-4]
@@ -194,11 +194,11 @@ def title_of(key: str) -> str:
     return unquote(key.removeprefix("/wiki/")).replace("_", " ")
 
 
-def wait_after(asked: ReceivedRequest) -> float:
+def wait_after(request: ReceivedRequest) -> float:
     """The seconds that the answer asks the client to wait; a date has no fractions of them."""
-    if asked.fault not in ASKS_TO_WAIT or (asked.fault == "maxlag" and asked.path.startswith("/wiki/")):
+    if request.fault not in ASKS_TO_WAIT or (request.fault == "maxlag" and request.path.startswith("/wiki/")):
         return 0
-    return WAIT - (asked.fault == "429 date")
+    return WAIT - (request.fault == "429 date")
 
 
 def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
