@@ -58,8 +58,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("photos")
     for name in ("china.jpg", "flower.jpg"):
         picture = Image.fromarray(datasets.load_sample_image(name))
-        for number in range(4):
-            picture.crop((100 * number, 50, 100 * number + 240, 250)).save(folder / f"{name[:-4]}-{number}.png")
+        for index in range(4):
+            picture.crop((100 * index, 50, 100 * index + 240, 250)).save(folder / f"{name[:-4]}-{index}.png")
     return folder
 
 
