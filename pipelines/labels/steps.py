@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -22,6 +23,7 @@ FROM_A_TABLE = (
     "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
 )
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class LabelStep(ABC, Generic[Result]):
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")
+        if names := self.reads and _changed_files(self.source, self.reads):
+            _log.info("%s: %s changed since it was written", self.source, ", ".join(names))
         record = self.record()
         record.check(out)
         result = self._compute()
@@ -119,12 +123,17 @@ class LabelStep(ABC, Generic[Result]):
 def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
     """The table of hypernyms in a folder, if there is one; refuses one that is not as its step wrote it."""
     file = Path(folder) / HYPERNYMS
-    outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
-    digests = [output["sha256"] for output in outputs if output["name"] == HYPERNYMS]
-    if digests and (not file.is_file() or sha256(file) not in digests):
+    if _changed_files(folder, [HYPERNYMS]):
         remedy = "make the folder again; 'labels cluster --hypernyms' takes a table of yours"
         raise TableError(f"{file} is missing or has changed", expected="as its step wrote it", remedy=remedy)
     return (file,) if file.is_file() else ()
+
+
+def _changed_files(folder: AnyPath, names: Sequence[str]) -> list[str]:
+    """Those files of a folder that are not, or no longer, as its manifest says."""
+    outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
+    files = [(Path(folder) / output["name"], output["sha256"]) for output in outputs if output["name"] in names]
+    return [file.name for file, digest in files if not file.is_file() or sha256(file) != digest]
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
