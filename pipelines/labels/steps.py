@@ -65,9 +65,8 @@ class StepRecord:
             "inputs": [sha256(path) for path in self.inputs],
         }
         recorded_values = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
-        files = [(Path(folder) / file["name"], file["sha256"]) for file in record.get("outputs", [])]
-        untouched = all(path.is_file() and sha256(path) == digest for path, digest in files)
-        return untouched and all(recorded_values.get(name) == value for name, value in expected_values.items())
+        is_same = all(recorded_values.get(name) == value for name, value in expected_values.items())
+        return is_same and not _changed_files(folder)
 
 
 class LabelStep(ABC, Generic[Result]):
@@ -129,11 +128,12 @@ def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
     return (file,) if file.is_file() else ()
 
 
-def _changed_files(folder: AnyPath, names: Sequence[str]) -> list[str]:
-    """Those files of a folder that are not, or no longer, as its manifest says."""
+def _changed_files(folder: AnyPath, names: Sequence[str] | None = None) -> list[str]:
+    """The files of a folder, or those of some names, that are not as its manifest says."""
     outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
-    files = [(Path(folder) / output["name"], output["sha256"]) for output in outputs if output["name"] in names]
-    return [file.name for file, digest in files if not file.is_file() or sha256(file) != digest]
+    digests = {row["name"]: row["sha256"] for row in outputs if names is None or row["name"] in names}
+    files = {name: Path(folder) / name for name in digests}
+    return [name for name, file in files.items() if not file.is_file() or sha256(file) != digests[name]]
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
