@@ -1,4 +1,4 @@
-"""How time and memory of commands, readers and pages grow: a table that fails where growth is faster than linear.
+"""How time and memory of commands, readers, samplers and pages grow: a table that fails where they outgrow their input.
 
 Each case runs at three sizes as a process of its own; its time is the processor's, less that of the same command at a
 hundredth of the first size, which is its start. The exponent is that between the last two sizes. It fails above 1.15
@@ -27,7 +27,7 @@ SHORTEST = 1.0  # seconds below which an exponent is noise
 
 
 class Case(NamedTuple):
-    """A command, what writes its inputs of some size, the three sizes, and the most memory in MiB at the largest."""
+    """A command or statements, what writes inputs of a size, three sizes, and the most memory in MiB at the largest."""
 
     command: str
     write: Callable[[int], None]
@@ -85,7 +85,39 @@ def write_landmarks(count: int) -> None:
     Path("l.csv").write_text("landmark_id,category,instance_of\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
+def write_products(count: int) -> None:
+    """The list of Stanford Online Products with as many images."""
+    lines = (f"{row + 1} {row // 5} {row // 5 % 12} kind{row // 5 % 12}_final/{row}.JPG" for row in range(count))
+    Path("Ebay_train.txt").write_text("image_id class_id super_class_id path\n" + "\n".join(lines) + "\n")
+
+
+def nothing(_: int) -> None:
+    """No input."""
+
+
+# Statements, with the size as n: an epoch of samplers, for the pair sampler its first batches of n and its last one.
+BALANCED = """from hiertree.samplers import {sampler} as Sampler
+import numpy as np
+leaf = np.arange(n) // 5
+for batch in Sampler(np.stack([leaf // 400, leaf // 20, leaf], 1), batch_size=256, images_per_class=4): pass"""
+PAIRS = """from hiertree.samplers import SuperCategoryPairSampler
+import numpy as np
+leaf = np.repeat(np.arange(8 * round((n / 2.5) ** 0.5)), 2)
+sampler = SuperCategoryPairSampler(np.stack([leaf // 8, leaf], 1), batch_size=32, images_per_class=2)
+next(iter(sampler))
+sampler.load_state_dict({"epoch": 1, "batch": len(sampler) - 1})
+next(iter(sampler))"""
+LISTS = """from hiertree.datasets import description, load_sop
+description.LOOKED_FOR = 0  # images, none of which is there
+load_sop(".", verify="structure")"""
+
 CASES = {
+    "ClassBalancedSampler": Case(
+        BALANCED.format(sampler="ClassBalancedSampler"), nothing, (200_000, 600_000, 2_000_000), 1_500
+    ),
+    "TreeSampler": Case(BALANCED.format(sampler="TreeSampler"), nothing, (100_000, 300_000, 1_000_000), 1_500),
+    "SuperCategoryPairSampler": Case(PAIRS, nothing, (300_000, 1_000_000, 3_000_000), 1_000),
+    "load_sop": Case(LISTS, write_products, (100_000, 300_000, 1_000_000), 1_500),
     "evaluate": Case("evaluate e.npz --json", write_gallery, (100_000, 300_000, 1_000_000), 4_000),
     "evaluate-run": Case("evaluate-run run.txt --tree t.csv --json", write_run, (300_000, 1_000_000, 3_000_000), 4_000),
     "report": Case("report e.npz --out r.html --force", write_queries, (10_000, 30_000, 90_000), 3_000),
@@ -108,6 +140,8 @@ def measure(case: Case, size: int) -> tuple[float, float]:
         try:
             case.write(size)
             command = [sys.executable, "-m", "hiertree", *case.command.split(), "--quiet"]
+            if case.command.startswith("from "):
+                command = [sys.executable, "-c", f"n = {size}\n{case.command}"]
             with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)

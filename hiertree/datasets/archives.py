@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import HiertreeError, ImageError, OptionError, TableError, some_of
+from ..io.array_files import reading_arrays
 from ..io.files import AnyPath, replacing
 from ..io.progress import track
-from ..io.reading import reading_arrays, reading_file
+from ..io.reading import reading_file
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .readers.images import IMAGE_SUFFIXES, NamedImages, decode

@@ -221,7 +221,7 @@ def load_table(
     image = image or image_column(table, file)
     table = table[list(dict.fromkeys([image, *required]))]
     if separator is None:
-        suggest_separator(table[levels[-1]].unique(), f"{file.name}, {levels[-1]}")
+        suggest_separator([table[level].unique() for level in levels], f"{file.name}, {levels[-1]}")
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:

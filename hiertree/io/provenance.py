@@ -24,8 +24,6 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import hiertree
 
 from ..errors import HiertreeError, OutputError, hide_credentials
@@ -66,6 +64,8 @@ def file_digest(path: AnyPath, digest: Any) -> str:
 
 def digest(values: Iterable[str | NDArray[Any]]) -> str:
     """SHA-256 of texts and arrays, in hexadecimal."""
+    import numpy as np
+
     hasher = hashlib.sha256()
     for value in values:
         if isinstance(value, str):

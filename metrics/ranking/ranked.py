@@ -125,10 +125,8 @@ def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats)
     """
     shape = positives.score.shape
     ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.num_positives)
-    if ties == "index":
-        _rank_by_index(positives, ranked)
-    elif ties in ("average", "paper"):
-        _rank_groups(positives, ranked)
+    if ties in ("average", "paper", "index"):
+        _rank_groups(positives, ranked, ties != "index")
     else:
         ranked = ranked._replace(level=np.empty_like(positives.level))
         order = np.argsort(preference, axis=1, kind="stable")
@@ -153,7 +151,8 @@ def count_within(ranked: Ranked, cutoffs: Ints) -> Ints:
 
 
 @jit
-def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
+def _rank_groups(positives: SortedPositives, ranked: Ranked, grouped: bool) -> None:
+    """Rank positives with others of equal score in a group, unless their indices have broken ties."""
     for row in range(len(positives.num_positives)):
         num_positives, score, negatives = positives.num_positives[row], positives.score[row], positives.negatives[row]
         offset, size = ranked.offset[row], ranked.size[row]
@@ -161,23 +160,13 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
         while first < num_positives:
             num_ahead += negatives[first, 0]
             stop = first + 1
-            while stop < num_positives and score[stop] == score[first]:
+            while grouped and stop < num_positives and score[stop] == score[first]:
                 stop += 1
             members = stop - first + negatives[first, 1]
             for item in range(first, stop):
                 offset[item], size[item] = num_ahead, members
             num_ahead += members
             first = stop
-
-
-@jit
-def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
-    for row in range(len(positives.num_positives)):
-        num_ahead = 0
-        for item in range(positives.num_positives[row]):
-            num_ahead += positives.negatives[row, item, 0]
-            ranked.offset[row, item], ranked.size[row, item] = num_ahead, 1
-            num_ahead += 1
 
 
 @jit

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.io.array_files import reading_arrays
 from hiertree.io.progress import track
-from hiertree.io.reading import Complaint, reading_arrays
+from hiertree.io.reading import Complaint
 from hiertree.metrics import Evaluation
 from hiertree.metrics.statistics import holm, paired_randomization_test
 

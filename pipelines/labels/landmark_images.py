@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES, decode
 from hiertree.errors import OptionError, ShapeError, TableError, require_package
+from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
-from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
 from ..networks.clip import load_clip

@@ -15,13 +15,13 @@ from typing_extensions import Unpack
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
+from hiertree.io.array_files import read_array
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, read_array, reading_file, reading_json
+from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
 from hiertree.metrics.conventions import rules_of
-from hiertree.options import split_options
-from hiertree.tree.label_rows import Uneven
+from hiertree.options import Uneven, split_options
 
 from ..launchers import launched
 from ..yaml_files import read_yaml

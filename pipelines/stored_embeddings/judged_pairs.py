@@ -12,7 +12,7 @@ import numpy as np
 from hiertree.arrays import MAX_LEVELS
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
 from hiertree.errors import InputError, OptionError, ShapeError
-from hiertree.io.reading import read_array
+from hiertree.io.array_files import read_array
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from ..pair_scores import joined, score_blocks

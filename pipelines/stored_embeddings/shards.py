@@ -19,16 +19,9 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import HiertreeError, InputError, TableError, require_package
+from hiertree.io.array_files import read_array
 from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.reading import (
-    PARQUET_SUFFIXES,
-    Complaint,
-    data_columns,
-    read_array,
-    read_json_object,
-    read_parquet,
-    reading_file,
-)
+from hiertree.io.reading import PARQUET_SUFFIXES, Complaint, data_columns, read_json_object, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
+from ...io.array_files import reading_arrays
 from ...io.files import AnyPath
-from ...io.reading import reading_arrays, reading_file
+from ...io.reading import reading_file
 from ...options import check_choice, require
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset

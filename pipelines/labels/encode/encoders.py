@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import OptionError, require_package
+from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath, replacing
-from hiertree.io.reading import reading_arrays
 
 from ..settings import ClipSettings, EncoderSettings
 from .place_nouns import PlaceNounEncoder

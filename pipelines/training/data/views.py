@@ -30,10 +30,10 @@ from torchvision.transforms.v2 import InterpolationMode, functional
 from hiertree.datasets.readers.images import eight_bit, reading, stamp_of
 from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
 from hiertree.io import files
+from hiertree.io.array_files import read_array
 from hiertree.io.files import locked_folder
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import digest
-from hiertree.io.reading import read_array
 
 from ..distributed.processes import seed_torch
 from ..recipe.components import Component

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from hiertree.errors import CheckpointError, ImageError, MissingPackageError, OptionError, TableError
-from hiertree.io.reading import read_array, read_json, read_json_object, read_text, reading_arrays, reading_file
+from hiertree.io.array_files import read_array, reading_arrays
+from hiertree.io.reading import read_json, read_json_object, read_text, reading_file
 
 EXPECTED = "an array"
 

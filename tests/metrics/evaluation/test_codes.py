@@ -164,19 +164,6 @@ def test_ap_at_k_of_hashing_is_averaged_and_bounded_over_all_orders(seed, num_bi
             assert (None if np.isnan(value) else value) == pytest.approx(expected_value, abs=1e-12), (ties, name)
 
 
-def test_ap_at_k_of_many_codes_agrees_with_sampled_orders():
-    random = np.random.default_rng(7)
-    bits, labels = random.random((20_000, 12)) < 0.5, random.integers(0, 4, 20_000)
-    result = evaluate_codes(bits[:1], labels[:1], bits, labels, metrics=["AP@1000"]).summary()["AP@1000"]
-    distances = (bits[:1] != bits).sum(axis=1)
-    sampled = []
-    for _ in range(300):
-        top = np.lexsort([random.random(20_000), distances])[:1000]
-        hits = labels[top] == labels[0]
-        sampled.append((np.cumsum(hits) / np.arange(1, 1001))[hits].mean())
-    assert result == pytest.approx(np.mean(sampled), abs=5 * np.std(sampled) / np.sqrt(300))
-
-
 def test_hashing_divides_by_what_it_found_and_embeddings_are_told_so():
     codes, labels = [[1, 1], [1, 1], [-1, -1], [1, -1], [-1, -1]], [0, 0, 0, 1, 0]
     result = evaluate_codes(codes[:1], labels[:1], codes[1:], labels[1:], metrics=["AP@2", "mAP@2"])

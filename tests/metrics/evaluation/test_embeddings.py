@@ -182,15 +182,6 @@ def test_torch_multiplies_on_the_device_asked_for(retrieval):
         evaluate(embeddings, paths, device="abacus")
 
 
-def test_embeddings_and_their_scores_agree(retrieval):
-    embeddings, paths = retrieval
-    unit = embeddings.astype(np.float64)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    expected = evaluate_scores(unit @ unit.T, ht.levels(paths, paths), valid=~np.eye(301, dtype=bool), num_levels=3)
-    result = evaluate(embeddings.astype(np.float64), paths)
-    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
-
-
 def test_float32_sorting_agrees_with_float64_sorting_of_the_same_scores():
     random = np.random.default_rng(3)
     scores = random.standard_normal((5, 4000)).astype(np.float32)
@@ -253,29 +244,6 @@ def test_all_scores_equal_give_the_expectation_over_all_orders():
         assert result[name] == pytest.approx(np.mean(values), abs=1e-12), name
 
 
-def test_large_tie_groups_agree_with_sampled_orders():
-    random = np.random.default_rng(0)
-    levels = random.choice([0, 1, 2, 3], p=[0.5, 0.3, 0.15, 0.05], size=3000)
-    scores = random.integers(0, 2, 3000).astype(np.float32)
-    exact = evaluate_scores(scores[None], levels[None])
-    orders = scores + 0.5 * random.random((400, 3000), dtype=np.float32)
-    sampled = evaluate_scores(orders, np.tile(levels, (400, 1)))
-    spread = sampled.values.std(axis=0) / np.sqrt(400)
-    assert (np.abs(exact.values[0] - sampled.values.mean(axis=0)) < 5 * spread + 1e-9).all()
-
-
-def test_one_class_only_is_perfect():
-    random = np.random.default_rng(2)
-    result = evaluate(random.standard_normal((20, 4)), np.zeros((20, 3), int))
-    np.testing.assert_allclose(result.summary().to_numpy(), 1.0, atol=1e-12)
-
-
-def test_a_gallery_of_one_item():
-    result = evaluate([[1.0, 0.0]], [[0, 1]], [[0.0, 1.0]], [[0, 2]], metrics=["H-AP", "AP[1]", "AP", "NDCG", "ASI"])
-    assert result.summary().to_dict() == {"H-AP": 1.0, "AP[1]": 1.0, "NDCG": 1.0, "ASI": 1.0}
-    assert result.skipped["AP"] == 1
-
-
 def test_infinite_scores_rank_first_and_last():
     scores = np.array([[-np.inf, 0.0, np.inf, 1.0]], np.float32)
     for dtype in (np.float32, np.float64):
@@ -296,17 +264,6 @@ def test_official_counts_weigh_the_finest_level_less():
             scores[query][mask].tolist(), row_levels, reference.hap_relevance(row_levels, 3, itself=1)
         )
         assert result[query] == pytest.approx(expected, abs=1e-12)
-
-
-def test_hap_with_the_relevance_of_property_1_is_the_weighted_mean_of_aps(retrieval):
-    embeddings, paths = retrieval
-    weights = [0.2, 0.3, 0.5]
-    names = ["H-AP", "AP[1]", "AP[2]", "AP[3]"]
-    result = evaluate(
-        embeddings, paths, metrics=names, relevance=lambda counts: ht.relevance.weighted_ap(counts, weights=weights)
-    )
-    values = result.values[~np.isnan(result.values).any(axis=1)]
-    np.testing.assert_allclose(values[:, 0], values[:, 1:] @ weights, atol=1e-12)
 
 
 def test_tiny_and_huge_embeddings_are_normalized():

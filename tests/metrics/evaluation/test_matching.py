@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hiertree.errors import InputError
-from hiertree.metrics import Rules, evaluate_ranking
+from hiertree.metrics import evaluate_ranking
 from hiertree.metrics.evaluation.lists import _match_mappings
 
 METRICS = ["H-AP", "NDCG", "AP[1]", "R@2", "P@3[1]"]
@@ -81,8 +81,3 @@ def test_what_is_wrong_is_left_to_the_checks_by_name(run: Any, qrels: Any) -> No
     assert _match_mappings(run, qrels) is None
     with pytest.raises(InputError):
         evaluate_ranking(run, qrels)
-
-
-def test_an_item_without_judgment_is_named() -> None:
-    with pytest.raises(InputError, match="'b'"):
-        evaluate_ranking({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": 1}}, compat=Rules(unjudged="error"))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from metric_cases import score_matrices
 
 from hiertree.errors import OptionError
-from hiertree.metrics import Rules, evaluate, evaluate_ranking, evaluate_scores
+from hiertree.metrics import Rules, evaluate_ranking, evaluate_scores
 
 
 def severity_names(num_levels):
@@ -72,15 +72,6 @@ def assert_mean(value, expected):
         assert np.isnan(value)
     else:
         assert value == pytest.approx(np.mean(expected), abs=1e-12)
-
-
-def test_the_histogram_of_first_errors_of_embeddings_is_a_distribution():
-    random = np.random.default_rng(0)
-    paths = np.stack([np.arange(60) // 20, np.arange(60) // 5], axis=1)
-    errors, _ = severity_names(2)
-    histogram = evaluate(random.standard_normal((60, 4)) + paths[:, :1], paths, metrics=errors).summary()
-    assert histogram.sum() == pytest.approx(1.0)
-    assert (histogram[errors[:2]] > 0).all()
 
 
 def test_a_milder_first_error_is_seen_by_its_level():

@@ -12,7 +12,7 @@ from PIL import Image
 from tiny_clip import CONFIG
 
 import hiertree as ht
-from hiertree.errors import HiertreeError, MissingResourceError, OptionError, RecipeError
+from hiertree.errors import HiertreeError, MissingResourceError, OptionError, RecipeError, ShapeError
 from hiertree.metrics import evaluate
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import GalleryIndex
@@ -166,6 +166,29 @@ def test_zero_shot_gives_each_level_its_best_text(name: str, photos: Path, paren
     assert values["accuracy[1]"] == np.mean([kind == path[0] for kind, path in zip(kinds, truth, strict=True)])
     heights = [2 - len(predicted & true) for predicted, true in sets if predicted != true]
     assert values["mistake-severity"] == pytest.approx(np.mean(heights))
+
+
+def test_paths_of_several_depths_are_classified_and_measured(hub: Path, photos: Path) -> None:
+    model = ht.load_model(f"open_clip:local-dir:{next(hub.glob('models--*/snapshots/*'))}", device="cpu")
+    tree = ht.LabelTree.from_paths([("natural", "lake"), ("natural", "tree", "oak"), ("bridge",)], uneven="unknown")
+    result = model.classify(photos, tree, progress=False)
+    leaves = model.embed(photos, progress=False) @ model.embed(texts=["lake", "oak", "bridge"]).T
+    expected = tree.paths(tree.leaves)[leaves.argmax(axis=1)]
+    assert result.paths.tolist() == expected.tolist()
+    assert result.measure(expected) | {"mistake-severity": 0} == {
+        **{
+            f"accuracy[{level}]": np.mean(result.nodes[:, level - 1][rows] == expected[rows, level - 1])
+            for level in (1, 2, 3)
+            if (rows := expected[:, level - 1] >= 0).any()
+        },
+        "hP": 1.0,
+        "hR": 1.0,
+        "hF": 1.0,
+        "mistake-severity": 0,
+    }
+    assert np.isnan(result.measure(expected)["mistake-severity"])
+    with pytest.raises(ShapeError, match="one for each image"):
+        result.measure(expected[:3])
 
 
 def test_what_is_no_model_of_open_clip_is_one_line(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
