@@ -11,7 +11,7 @@ import scipy.sparse
 from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder, text_encoder
 from hiertree.pipelines.labels.encode.encoders import CachedEncoder
-from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
+from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, truncated_svd, unit_rows
 
 
 class Letters:
@@ -144,3 +144,10 @@ def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
         text_encoder(EncoderSettings(encoder="sentence-transformers")).encode(["lake"])
+
+
+def test_a_model_that_names_code_of_its_own_is_refused_before_it_is_loaded(tmp_path):
+    (tmp_path / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "evil.Module"}]')
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(OptionError, match=r"names the code 'evil\.Module'"):
+        SentenceEncoder(str(tmp_path)).encode(["lake"])

@@ -359,3 +359,12 @@ def test_the_log_says_when_and_by_whom_from_which_state(tmp_path):
     assert (first["seq"], first["annotator"], first["time"]) == (1, "anna", "2025-01-31T09:00:00+00:00")
     assert second["base"] == BEGINNING.apply(Rename(cluster=0, name="crossing")).state.digest
     assert first["action"] == {"do": "rename", "cluster": 0, "name": "crossing"}
+
+
+def test_a_log_with_a_byte_order_mark_is_read_and_goes_on(proposal, tmp_path):
+    log = tmp_path / "log.jsonl"
+    act(session(log), Rename(cluster=0, name="crossing"))
+    log.write_bytes(b"\xef\xbb\xbf" + log.read_bytes())
+    assert "crossing" in {cluster.name for cluster in reviewed(proposal, log).proposal.clusters}
+    assert act(session(log), Rename(cluster=0, name="span")).seq == 2
+    assert reviewed(proposal, log).events == 2
