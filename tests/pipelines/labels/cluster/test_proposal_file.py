@@ -70,19 +70,19 @@ def test_what_is_no_tree_is_neither_written_nor_read(tmp_path, clusters, complai
 @pytest.mark.parametrize(
     ("mend", "complaint"),
     [
-        (lambda content: content.update(format="hiertree-proposal-2"), "format: Input should be"),
-        (lambda content: content.pop("clusters"), "clusters: Field required"),
-        (lambda content: content["clusters"][0].update(name=7), r"clusters.0.name: .* valid string"),
-        (lambda content: content["clusters"][0]["labels"][0].update(landmarks="3"), "labels.0.landmarks"),
-        (lambda content: content["clusters"].reverse(), "ids 0, 1, 2"),
-        (lambda content: content["clusters"][0].update(color="red"), "only keys"),
-        (lambda content: content["clusters"][1].update(name="lake"), "two clusters named"),
+        (lambda document: document.update(format="hiertree-proposal-2"), "format: Input should be"),
+        (lambda document: document.pop("clusters"), "clusters: Field required"),
+        (lambda document: document["clusters"][0].update(name=7), r"clusters.0.name: .* valid string"),
+        (lambda document: document["clusters"][0]["labels"][0].update(landmarks="3"), "labels.0.landmarks"),
+        (lambda document: document["clusters"].reverse(), "ids 0, 1, 2"),
+        (lambda document: document["clusters"][0].update(color="red"), "only keys"),
+        (lambda document: document["clusters"][1].update(name="lake"), "two clusters named"),
     ],
 )
 def test_a_file_that_was_changed_says_where(path, mend, complaint):
-    content = json.loads(path.read_text())
-    mend(content)
-    path.write_text(json.dumps(content))
+    document = json.loads(path.read_text())
+    mend(document)
+    path.write_text(json.dumps(document))
     with pytest.raises(TableError, match=complaint):
         read_proposal(path)
 

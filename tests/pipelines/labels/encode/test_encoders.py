@@ -56,13 +56,13 @@ def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, di
 TYPES = ["lake", "church building", "waterfall", "museum", "castle", "glacial lake", "road bridge", "ferry ship"]
 
 
-@pytest.mark.parametrize("number", range(1, len(TYPES) + 1))
-def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(number):
-    encoder, texts = PlaceNounEncoder(), [*TYPES[:number], TYPES[0]]
+@pytest.mark.parametrize("count", range(1, len(TYPES) + 1))
+def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(count):
+    encoder, texts = PlaceNounEncoder(), [*TYPES[:count], TYPES[0]]
     features = encoder._features(texts).toarray()
     vectors = encoder.encode(texts)
     assert np.allclose(vectors @ vectors.T, features @ features.T, atol=1e-6)
-    assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == number
+    assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == count
 
 
 def test_other_settings_have_their_own_vectors(tmp_path):
