@@ -220,8 +220,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         pairs, of_batch = np.stack(np.triu_indices(len(supers), k=1), axis=1), order // self.batches_per_pair
         visits_before = np.bincount(pairs[of_batch[:start]].ravel(), minlength=len(supers)).tolist()
         draws = [
-            islice(_draws(len(self._classes_of_super[index]), half, generators[index]), before, None)
-            for index, before in enumerate(visits_before)
+            islice(_draws(len(self._classes_of_super[index]), half, generators[index]), count, None)
+            for index, count in enumerate(visits_before)
         ]
         for batch in range(start, stop):
             pair = pairs[of_batch[batch]].tolist()
