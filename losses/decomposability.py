@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from hiertree.options import check_choice, check_integer, check_number
 
 from .base import Loss, PairLoss
-from .functional import margin_losses, mean_of_violations
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import (
     CheckedEmbeddings,
@@ -302,3 +301,27 @@ def _own_columns(classes: Tensor, num_columns: int, width: int) -> tuple[Tensor,
     first = (classes * width)[:, None]
     in_chunk = (first >= 0) & (first < num_columns)
     return in_chunk, first.clamp(0, num_columns - width) + torch.arange(width, device=classes.device)
+
+
+def margin_losses(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> LossPerQuery:
+    """(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} [α − s_j]₊ + (1/|Ω⁻|)·Σ_{j ∈ Ω⁻} [s_j − β]₊."""
+    binary = pairs.binary(level)
+    num_negatives, num_positives = binary.counts().T
+    means = [
+        violations.sum(dim=1) / count.clamp(min=1)
+        for violations, count in zip(_violations(binary, alpha, beta), (num_positives, num_negatives), strict=True)
+    ]
+    has_positive = num_positives > 0
+    return LossPerQuery((means[0] + means[1]) * has_positive, has_positive)
+
+
+def mean_of_violations(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> Tensor:
+    """The same sums over the whole batch, each divided by the number of its non-zero terms."""
+    violations = _violations(pairs.binary(level), alpha, beta)
+    return torch.stack([terms.sum() / (terms > 0).sum().clamp(min=1) for terms in violations]).sum()
+
+
+def _violations(binary: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
+    """(B, M) [α − s]₊ of the positives, and [s − β]₊ of the negatives."""
+    positive, scores = binary.positives(), binary.scores
+    return (alpha - scores).relu() * positive, (scores - beta).relu() * (binary.valid & ~positive)

@@ -40,6 +40,7 @@ from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_each, check_integer, check_number, split_options, with_options_of
 
 from .baselines.average_precision import blackbox_ap, fast_ap
+from .decomposability import margin_losses, mean_of_violations
 from .pairs.blocks import LossPerQuery, Reduction, compute_in_blocks
 from .pairs.inputs import check_classes
 from .pairs.pairs import ScoredPairs, binary_pairs, check_scores, checked_pairs
@@ -127,30 +128,6 @@ def recall_losses(
         recalls.append((num_hits / num_positives.clamp(min=1, max=k)).clamp(max=1))
     has_positive = num_positives > 0
     return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * has_positive, has_positive)
-
-
-def margin_losses(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> LossPerQuery:
-    """(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} [α − s_j]₊ + (1/|Ω⁻|)·Σ_{j ∈ Ω⁻} [s_j − β]₊."""
-    binary = pairs.binary(level)
-    num_negatives, num_positives = binary.counts().T
-    means = [
-        violations.sum(dim=1) / count.clamp(min=1)
-        for violations, count in zip(_violations(binary, alpha, beta), (num_positives, num_negatives), strict=True)
-    ]
-    has_positive = num_positives > 0
-    return LossPerQuery((means[0] + means[1]) * has_positive, has_positive)
-
-
-def mean_of_violations(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> Tensor:
-    """The same sums over the whole batch, each divided by the number of its non-zero terms."""
-    violations = _violations(pairs.binary(level), alpha, beta)
-    return torch.stack([terms.sum() / (terms > 0).sum().clamp(min=1) for terms in violations]).sum()
-
-
-def _violations(binary: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
-    """(B, M) [α − s]₊ of the positives, and [s − β]₊ of the negatives."""
-    positive, scores = binary.positives(), binary.scores
-    return (alpha - scores).relu() * positive, (scores - beta).relu() * (binary.valid & ~positive)
 
 
 def _scaled(pairs: ScoredPairs, table: Tensor, split_by: SplitBy) -> tuple[ScoredPairs, Tensor]:
