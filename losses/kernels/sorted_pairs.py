@@ -1,9 +1,10 @@
 r"""Pairs of rows that are sorted once: a time near linear in the scores for all of their sums.
 
-What a step has beyond its margin δ in place of its sigmoid is, over the candidates with t = s_j − s_k > δ,
-Σ_j m_j·(ρ·(t − δ) + offset − start − σ(t/τ)). They are the first of the row, so that running sums hold all of it: Σ m_j,
-Σ m_j·s_j, and 1 − σ(t/τ) as a polynomial in e^{−t/τ}, each of whose powers is a factor of j and a factor of k. These are
-taken relative to the middle of a window of scores, in which none overflows: what vanishes there is too far away to count.
+What a step has beyond its margin δ in place of its sigmoid is, over the candidates with t = s_j − s_k > δ, Σ_j
+m_j·(ρ·(t − δ) + offset − start − σ(t/τ)). They are the first of the row, so that running sums hold all of it: Σ
+m_j, Σ m_j·s_j, and 1 − σ(t/τ) as a polynomial in e^{−t/τ}, each of whose powers is a factor of j and a factor of k.
+These are taken relative to the middle of a window of scores, in which none overflows: what vanishes there is too
+far away to count.
 """
 
 from __future__ import annotations
