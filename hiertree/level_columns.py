@@ -93,7 +93,7 @@ def prepared_columns(
     name_indices = name_columns(columns) if drop_names and first.names is not None else []
     names = None if first.names is None else tuple(np.delete(first.names, name_indices).tolist())
     columns = [cells for column, cells in enumerate(columns) if column not in name_indices]
-    if separator is None and columns and (sign := path_separator(chain.from_iterable(columns[-1]))):
+    if separator is None and columns and (sign := path_separator([chain.from_iterable(cells) for cells in columns])):
         warnings.warn(
             f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
         )
@@ -347,15 +347,24 @@ def split_path(label: Any, separator: str | None) -> list[Any]:
     return labels[known_levels[0] : known_levels[-1] + 1] if known_levels else [""]
 
 
-def path_separator(labels: Iterable[Any]) -> str | None:
-    """The separator in all of the labels, as in paths that are written in one cell; None if there is none."""
+def path_separator(columns: Sequence[Iterable[Any]]) -> str | None:
+    """The separator in all labels of the last column, as in paths that are written in one cell; None if there is none.
+
+    Labels that begin with those of a column before, such as lake/17 beside lake, are names and no paths.
+
+    >>> path_separator([["a/b", "a/c"]]), path_separator([["a", "a"], ["a/b", "a/c"]])
+    ('/', None)
+    """
+    *coarser_columns, labels = columns
     signs: Sequence[str] = SEPARATORS
-    label = ""
+    roots = set()
     for label in filterfalse(is_empty, labels):
         signs = [sign for sign in signs if sign in str(label)]
         if not signs:
             return None
-    return signs[0] if label else None
+        roots.add(str(label).partition(signs[0])[0])
+    is_name = bool(coarser_columns) and roots <= set(map(str, chain.from_iterable(coarser_columns)))
+    return signs[0] if roots and not is_name else None
 
 
 def split_columns(

@@ -280,10 +280,10 @@ def _labels(
     tables = [
         named_rows(file, levels, ids) if named else rows_with_table(np.empty(()), file, columns) for file in files
     ]
-    _, sides = number_labels(tables, uneven=uneven, separator=separator)
-    paths = {f"{name}_paths": side.paths for name, side in zip(("query", "gallery"), sides, strict=False)}
-    names = zip(("query", "gallery"), sides if named else (), strict=False)
-    return paths | {f"{name}_names": list(side.ids) for name, side in names}
+    _, collections = number_labels(tables, uneven=uneven, separator=separator)
+    by_role = dict(zip(("query", "gallery"), collections, strict=False))
+    paths = {f"{role}_paths": items.paths for role, items in by_role.items()}
+    return paths | ({f"{role}_names": list(items.ids) for role, items in by_role.items()} if named else {})
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:

@@ -246,7 +246,7 @@ def number_labels(
         union_categoricals(list(columns)) for columns in zip(*(images.labels for images in image_sets), strict=True)
     ]
     if separator is None:
-        suggest_separator(labels[-1].categories, f"{file}, {queries.levels[-1]}")
+        suggest_separator([column.categories for column in labels], f"{file}, {queries.levels[-1]}")
     cells, level_names = split_columns(labels, queries.levels, separator)
     labels = [pd.Categorical(column) for column in cells]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)

@@ -66,7 +66,7 @@ def upper_bound(wrong: int, checked: int, certain: int) -> float:
     """The greatest fraction of ``certain`` labels with which so few of those checked are wrong in one draw of twenty.
 
     >>> upper_bound(6, 40, 100_000), upper_bound(0, 40, 40), upper_bound(0, 0, 40)
-    (0.27512, 0.0, 1.0)
+    (0.27472, 0.0, 1.0)
     """
     from scipy.stats import hypergeom
 
