@@ -86,7 +86,7 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
             parent[node] = parents[0] if policy == "first" else min(parents, key=depth.__getitem__)
         depth[node] = depth[parent[node]] + 1 if parents else 0
     count = sum(degree > 1 for _, degree in graph.in_degree())
-    _log.warning("one parent is kept of each of %d nodes that have several, which separates siblings", count)
+    _log.warning("nodes of several parents: %d; each keeps one, which separates siblings", count)
     reduced_graph: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
     reduced_graph.add_nodes_from(graph.nodes(data=True))
     reduced_graph.add_edges_from(

@@ -19,6 +19,7 @@ BESIDE = {
     "hiertree/datasets/readers/images.py::_opened": "inside decode, whose error names the image",
     "hiertree/datasets/resumable_download.py::_append": "writes",
     "hiertree/datasets/resumable_download.py::_extract": "inside the block of unpack",
+    "hiertree/io/array_files.py": "inside the block of reading_arrays",
     "hiertree/io/files.py": "writes",
     "hiertree/io/provenance.py::file_digest": "bytes of any content",
     "hiertree/io/reading.py": "the block itself",
