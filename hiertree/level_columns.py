@@ -93,9 +93,7 @@ def prepared_columns(
     name_indices = name_columns(columns) if drop_names and first.names is not None else []
     names = None if first.names is None else tuple(np.delete(first.names, name_indices).tolist())
     columns = [cells for column, cells in enumerate(columns) if column not in name_indices]
-    if separator is None and columns and (
-        sign := path_separator([chain.from_iterable(cells) for cells in columns])
-    ):
+    if separator is None and columns and (sign := path_separator([chain.from_iterable(cells) for cells in columns])):
         warnings.warn(
             f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
         )

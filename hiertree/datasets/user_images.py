@@ -229,7 +229,7 @@ def load_table(
             tuple(map(plain_label, row)) for row in zip(*(table[level] for level in levels), strict=True)
         ]
         drawn_rows = held_out_rows(classes, split, fraction=holdout, by=holdout_by, seed=seed)
-        rows, earlier_rows = (np.array(drawn, dtype=np.int64) for drawn in drawn_rows)
+        rows, earlier_rows = (np.array(indices, dtype=np.int64) for indices in drawn_rows)
     else:
         raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]

@@ -159,17 +159,11 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
             doubt = SAMPLED if label in cluster.sampled and not seen else "" if seen else doubt_of(member, cluster)
             kind = EITHER if label in cluster.either else cluster.kind
             fields = (label, member.landmarks, "" if left_out else cluster.name, kind, SEPARATOR.join(cluster.above))
-            rows.append(
-                (
-                    *fields,
-                    doubt,
-                    member.target if doubt else "",
-                    examples.get(label, ""),
-                    "yes" if label in cluster.sampled else "",
-                )
-            )
+            target, sampled = member.target if doubt else "", "yes" if label in cluster.sampled else ""
+            rows.append((*fields, doubt, target, examples.get(label, ""), sampled))
     rank = {SAMPLED: 0, "": 2}
-    write_table(path, _HEADER, sorted(rows, key=lambda row: (rank.get(row[5], 1), row[2], -row[1])))
+    rows.sort(key=lambda row: (rank.get(row[5], 1), row[2], -row[1]))
+    write_table(path, _HEADER, rows)
 
 
 def with_sample(proposal: Proposal, state: State, size: int) -> State:

@@ -92,7 +92,7 @@ def test_no_group_takes_most_of_clusters_that_are_all_about_equally_alike():
     """Average linkage would leave 20 of these 36 in one group."""
     centers = np.random.default_rng(0).normal(0.5, size=(36, 64)).astype(np.float32)
     centers /= np.linalg.norm(centers, axis=1, keepdims=True)
-    names = [f"xq{place}" for place in range(36)]
+    names = [f"xq{index}" for index in range(36)]
     clusters = [{name: 1} for name in names]
     groups = groups_above(centers, ["natural"] * 36, names, clusters, levels=1)
     assert 6 <= len(set(groups)) <= 12
@@ -152,20 +152,22 @@ def vectors(tmp_path):
 
 def test_labels_of_other_languages_are_read_as_the_lists_nearest_nouns(vectors, tmp_path):
     labels = ["bridge", "köprü", "橋", "lake", "tó", "cafetière", "missing from the vectors", "castle"]
-    rows = [f"{number},Category:{number},{label}" for number, label in enumerate(labels)]
+    rows = [f"{index},Category:{index},{label}" for index, label in enumerate(labels)]
     (tmp_path / "landmarks.csv").write_text("\n".join(["landmark_id,category,label", *rows]), encoding="utf-8")
     cleaned, out = tmp_path / "cleaned", tmp_path / "clustered"
     printed_by(f"hiertree labels clean {tmp_path}/landmarks.csv --instance-column label --out {cleaned}")
     printed_by(f"hiertree labels cluster {cleaned} --reader vectors --vectors {vectors} --clusters 3 --out {out}")
-    clusters = {cluster.name: {place.label for place in cluster.labels} for cluster in read_proposal(out).clusters}
+    clusters = {cluster.name: {member.label for member in cluster.labels} for cluster in read_proposal(out).clusters}
     assert clusters == {
         "bridge": {"bridge", "köprü", "橋"},
         "lake": {"lake", "tó"},
         "castle": {"castle"},
         "unknown": {"cafetière", "missing from the vectors"},
     }
-    place = next(place for cluster in read_proposal(out).clusters for place in cluster.labels if place.label == "tó")
-    assert place.doubt.startswith("kind, read as lake")
+    member = next(
+        member for cluster in read_proposal(out).clusters for member in cluster.labels if member.label == "tó"
+    )
+    assert member.doubt.startswith("kind, read as lake")
     assert json.loads((out / "manifest.json").read_text())["parameters"]["reader"]["table"] == "vectors.parquet"
 
 
@@ -194,8 +196,8 @@ def test_hypernyms_say_kinds_and_come_with_the_labels_to_the_export(clean_folder
     rows = ["Q1,waterfall,Q2,watercourse", "Q2,watercourse,Q35145263,natural geographic object", "Q9,opera,Q8,work"]
     edges.write_text("\n".join(["child_qid,child_label,parent_qid,parent_label", *rows]) + "\n")
     result = cluster_step(clean_folder, out=tmp_path / "out", settings=ClusterSettings(clusters=5, hypernyms=edges))
-    place = next(p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "waterfall")
-    assert (place.margin, place.hypernyms) == (2, ("watercourse", "natural geographic object"))
+    member = next(p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "waterfall")
+    assert (member.margin, member.hypernyms) == (2, ("watercourse", "natural geographic object"))
     assert read_proposal(tmp_path / "out") == result.proposal
     with (tmp_path / "out" / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows_by_label = {row["label"]: row for row in csv.DictReader(file)}

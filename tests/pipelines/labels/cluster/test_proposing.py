@@ -192,9 +192,9 @@ def test_after_settling_every_label_agrees_with_its_cluster_and_uncertain_ones_a
 
 
 def edges_between(names, *pairs, items=None):
-    number = {name: f"Q{place}" for place, name in enumerate(names, 900_000_001)} | ROOTS
-    edges = {(number[child], number[parent]): "api" for child, parent in pairs}
-    return Hypernyms(edges, {item: name for name, item in number.items()}, items or {})
+    item_of = {name: f"Q{index}" for index, name in enumerate(names, 900_000_001)} | ROOTS
+    edges = {(item_of[child], item_of[parent]): "api" for child, parent in pairs}
+    return Hypernyms(edges, {item: name for name, item in item_of.items()}, items or {})
 
 
 def test_list_and_source_say_a_kind_together_and_where_they_disagree_it_is_uncertain():
@@ -219,8 +219,8 @@ def test_a_noun_of_both_kinds_is_certain_by_its_item_alone():
 
 @given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=4), min_size=1, max_size=8), st.randoms())
 def test_names_are_unique_and_not_empty(sizes, random):
-    words = ["lake", "park", "state park", "glass", "odd thing", "church building", "Road bridge", "123", "x y"]
-    labels = iter(f"{random.choice(words)} {suffix}".strip() for suffix in ["", *map(chr, range(97, 97 + 40))])
+    nouns = ["lake", "park", "state park", "glass", "odd thing", "church building", "Road bridge", "123", "x y"]
+    labels = iter(f"{random.choice(nouns)} {suffix}".strip() for suffix in ["", *map(chr, range(97, 97 + 40))])
     names = propose_names([{next(labels): size for size in cluster} for cluster in sizes])
     assert len(set(names)) == len(names) == len(sizes)
     assert all(name.strip() for name in names)
@@ -229,7 +229,7 @@ def test_names_are_unique_and_not_empty(sizes, random):
 def test_a_proposal_is_a_tree_a_person_would_accept():
     proposal = propose(COUNTS, PlaceNounEncoder(), clusters=5)
     clusters = {
-        cluster.name: (cluster.kind, {place.label for place in cluster.labels}) for cluster in proposal.clusters
+        cluster.name: (cluster.kind, {member.label for member in cluster.labels}) for cluster in proposal.clusters
     }
     assert clusters == {
         "lake": ("natural", {"lake", "glacial lake", "pond"}),
@@ -247,10 +247,10 @@ def test_the_order_of_labels_does_not_matter():
 
 def test_what_nothing_is_known_of_stands_in_a_cluster_for_people_with_guesses():
     proposal = propose({**COUNTS, "samadhi": 1, "lakeish": 2}, PlaceNounEncoder(), clusters=5, levels=1)
-    places = {place.label: place for place in proposal.cluster_of()["samadhi"].labels}
-    assert (proposal.cluster_of()["lakeish"].name, set(places)) == ("unknown", {"samadhi", "lakeish"})
-    assert places["lakeish"].doubt.startswith("kind, unknown: lake")
-    assert places["lakeish"].margin == 0
+    members = {member.label: member for member in proposal.cluster_of()["samadhi"].labels}
+    assert (proposal.cluster_of()["lakeish"].name, set(members)) == ("unknown", {"samadhi", "lakeish"})
+    assert members["lakeish"].doubt.startswith("kind, unknown: lake")
+    assert members["lakeish"].margin == 0
     assert proposal.cluster_of()["lake"].labels[0].doubt == ""
     assert proposal.cluster_of()["lakeish"].above == ("unknown",)
 
@@ -260,9 +260,9 @@ def test_what_is_no_landmark_stands_apart_with_the_reason():
     reasons["listed building"] = "any look: heritage designation"
     proposal = propose({**COUNTS, **dict.fromkeys(reasons, 1)}, PlaceNounEncoder())
     for label, reason in reasons.items():
-        places = {place.label: place for place in proposal.cluster_of()[label].labels}
-        assert places[label].doubt.startswith(reason)
-        assert places.keys() <= reasons.keys()
+        members = {member.label: member for member in proposal.cluster_of()[label].labels}
+        assert members[label].doubt.startswith(reason)
+        assert members.keys() <= reasons.keys()
 
 
 def test_cosines_alone_are_never_certain_of_natural():
@@ -301,7 +301,7 @@ def test_a_label_stands_with_the_label_right_above_it_unless_the_list_tells_them
         of = propose(counts, PlaceNounEncoder(), clusters=clusters, hypernyms=graph).cluster_of()
         assert of["zeta water"].name == of["fjord lake"].name
         assert of["viaduct"].name != of["keep"].name
-        doubt = {place.label: place.doubt for place in of["viaduct"].labels}["viaduct"]
+        doubt = {member.label: member.doubt for member in of["viaduct"].labels}["viaduct"]
         assert ("above it: keep" in doubt) == (len(of["viaduct"].labels) > 1)
 
 
@@ -314,7 +314,7 @@ def test_more_clusters_than_labels_are_refused(clusters):
 @pytest.mark.parametrize("labels", [{"lake": 3}, {"samadhi": 1}, {"lake": 1, "samadhi": 1}])
 def test_few_labels_make_a_tree_too(labels):
     proposal = propose(labels, PlaceNounEncoder(), levels=2)
-    assert {place.label for cluster in proposal.clusters for place in cluster.labels} == set(labels)
+    assert {member.label for cluster in proposal.clusters for member in cluster.labels} == set(labels)
     assert len(proposal.clusters) == len(labels)
     with pytest.raises(OptionError, match="no label"):
         propose({}, PlaceNounEncoder())

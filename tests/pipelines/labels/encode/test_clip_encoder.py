@@ -52,7 +52,7 @@ def test_a_folder_or_a_torch_file_holds_the_same_weights(weights):
 def test_the_whole_proposal_runs_on_clip(weights):
     counts = {"lake": 3, "pond": 1, "road bridge": 2, "church": 2, "mosque": 1}
     proposal = propose(counts, encoder(weights), clusters=2)
-    assert {place.label for cluster in proposal.clusters for place in cluster.labels} == set(counts)
+    assert {member.label for cluster in proposal.clusters for member in cluster.labels} == set(counts)
     assert proposal == propose(counts, encoder(weights), clusters=2)
 
 
@@ -99,8 +99,8 @@ def test_checkpoints_of_other_models_or_with_code_are_refused_in_one_line(weight
             return print, ("run",)
 
     state = {"positional_embedding": torch.zeros(16, 48)}  # open_clip asserts its width
-    for name, content in {"wide": state, "list": [1], "code": {"a": Code()}}.items():
-        torch.save(content, tmp_path / f"{name}.pt")
+    for name, weights in {"wide": state, "list": [1], "code": {"a": Code()}}.items():
+        torch.save(weights, tmp_path / f"{name}.pt")
         with pytest.raises(OptionError, match="do not load into") as refused:
             ClipEncoder(model=MODEL, weights=str(tmp_path / f"{name}.pt")).encode(["lake"])
         assert "weights_only" not in str(refused.value)

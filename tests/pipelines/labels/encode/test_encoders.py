@@ -11,7 +11,7 @@ import scipy.sparse
 from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder, text_encoder
 from hiertree.pipelines.labels.encode.encoders import CachedEncoder
-from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
+from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, truncated_svd, unit_rows
 
 
 class Letters:
@@ -56,13 +56,13 @@ def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, di
 TYPES = ["lake", "church building", "waterfall", "museum", "castle", "glacial lake", "road bridge", "ferry ship"]
 
 
-@pytest.mark.parametrize("number", range(1, len(TYPES) + 1))
-def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(number):
-    encoder, texts = PlaceNounEncoder(), [*TYPES[:number], TYPES[0]]
+@pytest.mark.parametrize("count", range(1, len(TYPES) + 1))
+def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(count):
+    encoder, texts = PlaceNounEncoder(), [*TYPES[:count], TYPES[0]]
     features = encoder._features(texts).toarray()
     vectors = encoder.encode(texts)
     assert np.allclose(vectors @ vectors.T, features @ features.T, atol=1e-6)
-    assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == number
+    assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == count
 
 
 def test_other_settings_have_their_own_vectors(tmp_path):
@@ -144,3 +144,10 @@ def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
         text_encoder(EncoderSettings(encoder="sentence-transformers")).encode(["lake"])
+
+
+def test_a_model_that_names_code_of_its_own_is_refused_before_it_is_loaded(tmp_path):
+    (tmp_path / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "evil.Module"}]')
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(OptionError, match=r"names the code 'evil\.Module'"):
+        SentenceEncoder(str(tmp_path)).encode(["lake"])

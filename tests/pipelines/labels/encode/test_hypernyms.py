@@ -108,8 +108,8 @@ def test_an_edge_without_an_end_is_refused_with_its_line(tmp_path):
 
 def walks_below(parents, labels):
     """The walks from labels right below parents: many singular values are alike."""
-    edges = tuple((f"Q{number}", f"P{number % parents}") for number in range(labels))
-    items = {f"label {number}": (f"Q{number}",) for number in range(labels)}
+    edges = tuple((f"Q{index}", f"P{index % parents}") for index in range(labels))
+    items = {f"label {index}": (f"Q{index}",) for index in range(labels)}
     return made(edges, {}, items).walks(list(items))
 
 

@@ -88,8 +88,8 @@ def test_a_noun_belongs_to_one_group_and_a_group_to_one_kind():
 
     from hiertree.pipelines.labels.encode import place_nouns
 
-    content = yaml.safe_load(Path(place_nouns.__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
-    groups = [group for kind in KINDS for theme in content[kind].values() for group in theme.items()]
+    document = yaml.safe_load(Path(place_nouns.__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
+    groups = [group for kind in KINDS for theme in document[kind].values() for group in theme.items()]
     nouns = [noun for _, members in groups for noun in members]
     assert len({name for name, _ in groups}) == len(groups)
     assert sorted(set(nouns)) == sorted(nouns)

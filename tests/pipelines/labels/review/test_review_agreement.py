@@ -89,18 +89,18 @@ def test_the_numbers_and_differences_of_two_small_reviews():
     assert compare(Outcome("anna", start), Outcome("bert", start))["agreement"]["place_kappa"] == 1
     anna, bert = outcome("anna", ANNA), outcome("bert", BERT)
     comparison = compare(anna, bert)
-    numbers = comparison["agreement"]
+    measures = comparison["agreement"]
     counts = {"labels": 15, "relevant": 14, "clusters": [4, 6], "matched": 4}
-    assert numbers.items() >= counts.items()
+    assert measures.items() >= counts.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
-    assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
+    assert measures["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
     either = MarkEither(labels=("reservoir",), either=True)
     both = [outcome("anna", (*ANNA, either)), outcome("bert", (*BERT, either))]
     assert compare(both[0], bert)["agreement"]["kind_share"] == pytest.approx((14 - 2 - 3 - 1) / 14)
-    assert compare(*both)["agreement"]["kind_share"] == numbers["kind_share"]
+    assert compare(*both)["agreement"]["kind_share"] == measures["kind_share"]
     # of mountain and church, merged by anna, one is matched; castle left museum
-    assert numbers["place_share"] == pytest.approx((14 - 3 - 1) / 14)
-    assert numbers["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge
+    assert measures["place_share"] == pytest.approx((14 - 3 - 1) / 14)
+    assert measures["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge
     churches, mountains = {"church building", "cathedral", "temple"}, {"mountain", "summit", "volcano"}
     differing = {row["label"] for row in comparison["labels"]}
     assert differing in ({"pond", "castle", *churches}, {"pond", "castle", *mountains})

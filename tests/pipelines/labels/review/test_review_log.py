@@ -60,20 +60,21 @@ def act(at: Session, *requests):
 
 def requests():
     """Any action on small numbers of clusters, old and new, and on real labels."""
-    numbers, names = st.integers(0, 8), st.sampled_from(["lake", "bridge", "x", "y", "naïve ☃"])
+    cluster_ids, names = st.integers(0, 8), st.sampled_from(["lake", "bridge", "x", "y", "naïve ☃"])
     labels = st.lists(st.sampled_from(LABELS), min_size=1, max_size=4, unique=True).map(tuple)
-    select = st.lists(numbers, min_size=1, max_size=3).map(tuple)
+    select = st.lists(cluster_ids, min_size=1, max_size=3).map(tuple)
     kinds = st.sampled_from(["natural", "human-made"])
     return st.one_of(
-        st.builds(Rename, cluster=numbers, name=names),
-        st.tuples(numbers, numbers).map(lambda pair: Merge(clusters=pair, into=pair[1])),
-        st.builds(Move, labels=labels, to=numbers),
+        st.builds(Rename, cluster=cluster_ids, name=names),
+        st.tuples(cluster_ids, cluster_ids).map(lambda pair: Merge(clusters=pair, into=pair[1])),
+        st.builds(Move, labels=labels, to=cluster_ids),
         st.builds(Move, labels=labels, name=names, kind=kinds),
-        st.builds(Split, cluster=numbers, labels=labels, name=names, method=st.just("selection")),
+        st.builds(Split, cluster=cluster_ids, labels=labels, name=names, method=st.just("selection")),
         st.builds(MarkLabels, labels=labels, irrelevant=st.booleans()),
         st.builds(MarkEither, labels=labels, either=st.booleans()),
         st.builds(
-            Accept, moves=st.lists(st.builds(Placement, labels=labels, to=numbers), min_size=1, max_size=3).map(tuple)
+            Accept,
+            moves=st.lists(st.builds(Placement, labels=labels, to=cluster_ids), min_size=1, max_size=3).map(tuple),
         ),
         st.builds(SetKind, clusters=select, kind=kinds),
         st.builds(SetAbove, clusters=select, above=st.lists(names, max_size=2).map(tuple)),
@@ -114,7 +115,7 @@ def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_fir
 def test_a_recorded_review_leads_to_the_clusters_it_led_to(proposal):
     result = reviewed(proposal, RECORDED)
     left = {
-        cluster.name: (cluster.kind, cluster.above, [place.label for place in cluster.labels])
+        cluster.name: (cluster.kind, cluster.above, [member.label for member in cluster.labels])
         for cluster in result.proposal.clusters
     }
     assert left == {
@@ -127,7 +128,7 @@ def test_a_recorded_review_leads_to_the_clusters_it_led_to(proposal):
         "castle": ("human-made", ("castle",), ["castle"]),
     }
     assert (result.events, result.approved, result.torn, result.irrelevant) == (16, 2, 0, {"temple"})
-    assert [place.doubt for place in result.proposal.cluster_of()["reservoir"].labels] == ["", ""]
+    assert [member.doubt for member in result.proposal.cluster_of()["reservoir"].labels] == ["", ""]
     assert reviewed(proposal, RECORDED) == result
 
 
@@ -137,21 +138,21 @@ def test_a_review_that_changes_nothing_leaves_the_proposal(proposal, tmp_path):
 
 
 def test_a_log_cut_anywhere_keeps_what_is_whole_and_sets_the_rest_aside(tmp_path):
-    content = RECORDED.read_bytes()
-    ends = [at for at, byte in enumerate(content) if byte == ord("\n")]
-    for cut in sorted({*range(0, len(content), 37), *ends, *(end + 1 for end in ends)}):
+    log_bytes = RECORDED.read_bytes()
+    ends = [at for at, byte in enumerate(log_bytes) if byte == ord("\n")]
+    for cut in sorted({*range(0, len(log_bytes), 37), *ends, *(end + 1 for end in ends)}):
         path = tmp_path / f"{cut}" / "log.jsonl"
         path.parent.mkdir()
-        path.write_bytes(content[:cut])
+        path.write_bytes(log_bytes[:cut])
         at = session(path)
         complete = sum(end <= cut for end in ends)  # a line whose end alone is lacking counts
         assert at.news(0).history.seq == max(complete - 1, 0)
         set_aside = path.with_name("log.jsonl.torn")
-        torn = content[:cut].rpartition(b"\n")[2] if cut not in ends else b""
+        torn = log_bytes[:cut].rpartition(b"\n")[2] if cut not in ends else b""
         assert (set_aside.read_bytes() if set_aside.exists() else b"") == (torn + b"\n" if torn else b"")
         assert bool(at.log.notices) == bool(torn)
         if complete:
-            assert path.read_bytes() == content[: ends[complete - 1] + 1]
+            assert path.read_bytes() == log_bytes[: ends[complete - 1] + 1]
 
 
 def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(proposal, tmp_path):
@@ -180,10 +181,10 @@ def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(proposal, tmp
 def test_damage_before_the_last_line_is_refused_by_its_line(proposal, tmp_path, damage, complaint):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f"{line}\n" for line in damage(RECORDED.read_text().splitlines())))
-    content = path.read_bytes()
+    log_bytes = path.read_bytes()
     with pytest.raises(ReviewError, match=complaint):
         reviewed(proposal, path)
-    assert path.read_bytes() == content
+    assert path.read_bytes() == log_bytes
 
 
 def test_two_servers_on_one_log_see_each_other_and_refuse_what_is_stale(tmp_path):
@@ -201,7 +202,7 @@ def test_two_servers_on_one_log_see_each_other_and_refuse_what_is_stale(tmp_path
 def test_a_disk_that_refuses_leaves_log_and_state_as_they_were(tmp_path, monkeypatch):
     at = session(tmp_path / "log.jsonl")
     act(at, Rename(cluster=0, name="crossing"))
-    content = (tmp_path / "log.jsonl").read_bytes()
+    log_bytes = (tmp_path / "log.jsonl").read_bytes()
 
     def refuse(_):
         raise OSError(28, "No space left on device")
@@ -210,7 +211,7 @@ def test_a_disk_that_refuses_leaves_log_and_state_as_they_were(tmp_path, monkeyp
         patched.setattr("hiertree.pipelines.labels.review.log_file.os.fsync", refuse)
         with pytest.raises(OSError, match="No space"):
             at.act(Rename(cluster=1, name="water"), seq=1)
-    assert (tmp_path / "log.jsonl").read_bytes() == content
+    assert (tmp_path / "log.jsonl").read_bytes() == log_bytes
     assert act(at, Rename(cluster=1, name="water")).seq == 2
 
 
@@ -280,10 +281,10 @@ def test_a_cluster_of_another_kind_leaves_a_group_that_stays_behind():
         "church": ("building", "public"),
     }
     assert changed.apply(Undo()).state == state.state
-    for number in range(5):  # whatever changes its kind, alone or together
+    for cluster_id in range(5):  # whatever changes its kind, alone or together
         for kind in ("natural", "human-made"):
-            if state.state.clusters[number].kind != kind:
-                reviewed_proposal(SMALL, state.apply(SetKind(clusters=(number,), kind=kind)).state)
+            if state.state.clusters[cluster_id].kind != kind:
+                reviewed_proposal(SMALL, state.apply(SetKind(clusters=(cluster_id,), kind=kind)).state)
     state_of_all = state.apply(SetKind(clusters=(0, 1, 2, 3, 4), kind="natural")).state
     assert {cluster.above for cluster in state_of_all.clusters.values()} == {("landscape",), ("building", "public")}
 
@@ -327,8 +328,8 @@ def test_targets_are_accepted_at_the_beginning_of_a_log_alone(tmp_path):
 
 
 def test_clusters_may_change_places_at_once():
-    numbers = {cluster.name: cluster.number for cluster in BEGINNING.state.clusters.values()}
-    lake, bridge = (BEGINNING.state.cluster(numbers[name]) for name in ("lake", "bridge"))
+    cluster_ids = {cluster.name: cluster.number for cluster in BEGINNING.state.clusters.values()}
+    lake, bridge = (BEGINNING.state.cluster(cluster_ids[name]) for name in ("lake", "bridge"))
     pairs = ((lake, bridge), (bridge, lake))
     moves = tuple(Placement(labels=tuple(sorted(a.labels)), to=b.number) for a, b in pairs)
     state = BEGINNING.apply(Accept(moves=moves)).state
@@ -341,8 +342,8 @@ def test_a_label_of_either_kind_keeps_its_mark_and_has_no_doubt_of_it(proposal, 
     act(session(log), MarkEither(labels=("reservoir",), either=True), Move(labels=("reservoir",), to=0))
     result = reviewed(proposal, log)
     assert result.either == {"reservoir"}
-    (place,) = (p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "reservoir")
-    assert (place.doubt, result.proposal.cluster_of()["reservoir"].kind) == ("", "human-made")
+    (member,) = (p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "reservoir")
+    assert (member.doubt, result.proposal.cluster_of()["reservoir"].kind) == ("", "human-made")
 
 
 def test_numbers_of_clusters_are_never_given_twice():
@@ -359,3 +360,12 @@ def test_the_log_says_when_and_by_whom_from_which_state(tmp_path):
     assert (first["seq"], first["annotator"], first["time"]) == (1, "anna", "2025-01-31T09:00:00+00:00")
     assert second["base"] == BEGINNING.apply(Rename(cluster=0, name="crossing")).state.digest
     assert first["action"] == {"do": "rename", "cluster": 0, "name": "crossing"}
+
+
+def test_a_log_with_a_byte_order_mark_is_read_and_goes_on(proposal, tmp_path):
+    log = tmp_path / "log.jsonl"
+    act(session(log), Rename(cluster=0, name="crossing"))
+    log.write_bytes(b"\xef\xbb\xbf" + log.read_bytes())
+    assert "crossing" in {cluster.name for cluster in reviewed(proposal, log).proposal.clusters}
+    assert act(session(log), Rename(cluster=0, name="span")).seq == 2
+    assert reviewed(proposal, log).events == 2

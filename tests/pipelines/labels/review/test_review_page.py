@@ -146,24 +146,24 @@ def test_merging_undoing_and_redoing_keep_the_keyboard_where_it_was(page):
 
 def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp_path):
     chained = [
-        replace(cluster, labels=tuple(replace(place, hypernyms=("water", "place")) for place in cluster.labels))
+        replace(cluster, labels=tuple(replace(member, hypernyms=("water", "place")) for member in cluster.labels))
         for cluster in SMALL.clusters
     ]
     commons = "commons.wikimedia.org/wiki/Category:"
-    landmarks = [KeptLandmark(number, f"http://{commons}Lake_{number}", ("lake",)) for number in range(9)]
+    landmarks = [KeptLandmark(index, f"http://{commons}Lake_{index}", ("lake",)) for index in range(9)]
     with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), landmarks=landmarks) as server:
         page = Page(browser, server)
         assert page.label("pond").text.split("\n") == ["pond", "2", "→ water → place"]
         assert "→ water → place" in page.label("pond").accessible_name
         linked = page.run("return [...document.querySelectorAll('.examples a')].map(a => [a.textContent, a.href])")
-        assert linked == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(4)]
+        assert linked == [[f"Lake {index}", f"https://{commons}Lake_{index}"] for index in range(4)]
         page.focus_card("lake")
         page.keys(Keys.ENTER, "l")
         page.until(lambda: page.find("#dialog").get_attribute("open"))
         assert page.find("#dialog h2").text == "lake"
         assert "lake → water → place" in page.find("#dialog").text
         texts = page.run("return [...document.querySelectorAll('#dialog li a')].map(a => [a.textContent, a.href])")
-        assert texts == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(9)]
+        assert texts == [[f"Lake {index}", f"https://{commons}Lake_{index}"] for index in range(9)]
         page.keys(Keys.ESCAPE)
         assert page.focused == "lake"
         page.label("pond").click()

@@ -61,9 +61,9 @@ def test_the_token_is_in_no_cookie_which_would_reach_the_ports_of_other_users(se
 def test_nothing_is_shown_without_the_token(server, path, token):
     mark = "&" if "?" in path else "?"
     for address in (path, f"{path}{mark}token={token}"):
-        status, content, _ = server.ask("GET", address, with_token=False, Cookie=f"token={server.token}")
+        status, answer, _ = server.ask("GET", address, with_token=False, Cookie=f"token={server.token}")
         assert status == 403
-        assert b"token" in content
+        assert b"token" in answer
 
 
 @pytest.mark.parametrize("path", ["/", "/api/review"])
@@ -144,11 +144,11 @@ def test_no_path_leads_out_of_the_page_and_the_images(server, path):
     assert server.ask("GET", path)[0] == 404
 
 
-@pytest.mark.parametrize("number", ["", "-1", "1.5", "x", "%D9%A3", "1" * 5000])
-def test_an_event_that_is_no_number_is_refused(server, number):
-    status, content, _ = server.ask("GET", f"/api/news?since={number}")
+@pytest.mark.parametrize("index", ["", "-1", "1.5", "x", "%D9%A3", "1" * 5000])
+def test_an_event_that_is_no_number_is_refused(server, index):
+    status, answer, _ = server.ask("GET", f"/api/news?since={index}")
     assert status == 400
-    assert len(content["error"]) < 100
+    assert len(answer["error"]) < 100
 
 
 def test_a_client_that_leaves_within_its_request_leaves_no_trace(server, caplog):
@@ -201,10 +201,10 @@ def test_browsers_leave_out_the_port_of_http_itself(port, host, status):
 
 def test_images_are_served_small(server):
     for landmark in ("1", "3", "%C3%BC%26/4"):
-        status, content, headers = server.ask("GET", f"/images?landmark={landmark}")
+        status, answer, headers = server.ask("GET", f"/images?landmark={landmark}")
         assert (status, headers["content-type"]) == (200, "image/jpeg")
-        assert content[:2] == b"\xff\xd8"
-        assert len(content) < 20_000
+        assert answer[:2] == b"\xff\xd8"
+        assert len(answer) < 20_000
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_images_are_served_small(server):
 )
 def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, status):
     log_bytes = server.session.log.path.read_bytes()
-    answer_status, content, _ = server.ask("POST", "/api/act", body)
+    answer_status, answer, _ = server.ask("POST", "/api/act", body)
     assert answer_status == status
-    assert content["error"]
+    assert answer["error"]
     assert server.session.log.path.read_bytes() == log_bytes
 
 
@@ -247,23 +247,23 @@ def test_names_take_no_sign_that_turns_the_direction(server, sign):
     ]
     answers = [server.act(request) for request in requests]
     assert [status for status, _ in answers] == [400] * 4
-    assert all("invisible characters" in content["error"] for _, content in answers)
+    assert all("invisible characters" in answer["error"] for _, answer in answers)
     assert server.session.log.path.read_bytes() == log_bytes
 
 
 def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
-    counts = {place.label: place.landmarks for cluster in SMALL.clusters for place in cluster.labels}
+    counts = {member.label: member.landmarks for cluster in SMALL.clusters for member in cluster.labels}
     proposal = propose(counts, PlaceNounEncoder(), clusters=8, levels=1)
     groups = {cluster.above for cluster in proposal.clusters}
     assert all(groups)
     assert 1 < len(groups) < len(proposal.clusters)  # some hold several clusters
     with running(tmp_path / "log.jsonl", proposal) as server:
         for _ in range(2):  # there and back
-            for number, cluster in enumerate(proposal.clusters):
-                cluster_now = server.session.news(0).history.state.clusters[number]
+            for index, cluster in enumerate(proposal.clusters):
+                cluster_now = server.session.news(0).history.state.clusters[index]
                 kind = "human-made" if cluster_now.kind == "natural" else "natural"
-                status, content = server.act({"do": "kind", "clusters": [number], "kind": kind})
-                assert (status, content["groups"][str(number)]["kind"]) == (200, kind)
+                status, answer = server.act({"do": "kind", "clusters": [index], "kind": kind})
+                assert (status, answer["groups"][str(index)]["kind"]) == (200, kind)
                 left = reviewed_proposal(proposal, server.session.news(0).history.state)
                 assert {cluster_of_log.name: cluster_of_log.kind for cluster_of_log in left.clusters}[
                     cluster.name
@@ -357,7 +357,7 @@ def test_image_tables_list_ids_names_or_several_in_a_cell(tmp_path, text):
 def test_examples_with_images_come_first(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "9.jpg")
     category = "http://commons.wikimedia.org/wiki/Category:"
-    lakes = [KeptLandmark(str(number), f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
+    lakes = [KeptLandmark(str(index), f"{category}Lake_{index}", ("lake",)) for index in range(12)] + [
         KeptLandmark("40", "odd", ("pond",))
     ]
     landmarks = group_by_label(lakes)
@@ -370,10 +370,8 @@ def test_examples_with_images_come_first(tmp_path):
 def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
     commons, cells = "https://commons.wikimedia.org/wiki/Category:", ["Lake_%C3%89", "A_b/c?", "Q517", "no_page", "<b>"]
     category_cells = [f"{commons}{cell}" for cell in cells[:1]] + [f"{commons}{'A_b/c%3F'}", *cells[2:]]
-    landmarks = [KeptLandmark(str(number), cell, ("lake",)) for number, cell in enumerate(category_cells)]
-    landmarks_of_pond = [
-        KeptLandmark(str(number), f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)
-    ]
+    landmarks = [KeptLandmark(str(index), cell, ("lake",)) for index, cell in enumerate(category_cells)]
+    landmarks_of_pond = [KeptLandmark(str(index), f"{commons}Pond_{index}", ("pond",)) for index in range(100, 2_200)]
     with running(tmp_path / "log.jsonl", landmarks=[*landmarks, *landmarks_of_pond]) as server:
         status, answer, _ = server.ask("GET", "/api/landmarks?label=lake")
         assert (status, answer["of"]) == (200, 5)
@@ -411,8 +409,8 @@ def test_a_client_that_does_not_read_is_left_when_the_server_ends():
     with connection:
         gc.collect()  # warns of a connection that the server left open
         size = 0
-        while content := connection.recv(1 << 20):
-            size += len(content)
+        while answer := connection.recv(1 << 20):
+            size += len(answer)
     assert size < 64 << 20
 
 
