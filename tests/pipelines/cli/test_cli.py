@@ -165,6 +165,8 @@ def test_help_loads_no_heavy_library():
         (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "clusters='many'"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
         (["evaluate", "absent.npz"], "absent.npz"),
+        (["split", "absent.csv", "--levels", "kind", "--out", "OUT"], "no such file: absent.csv"),
+        (["labels", "export", "absent", "--out", "OUT"], "no such folder: absent"),
         (["evaluate", "absent.npz", "--relevance", "half,half"], "--relevance': 'half,half'"),
         (["evaluate", "absent.npz", "--ties", "random"], "'random' is not one of 'average'"),
         (["evaluate", LANDMARKS, "--distractors"], "expected a file that ends in"),

@@ -139,7 +139,7 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
 
 def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
     output = CliRunner().invoke(commands, ["recipes"]).output
-    assert len(published.sweeps()) == 22
+    assert len(published.sweeps()) == 20
     for sweep in published.sweeps():
         assert sweep.command in output
         _, command, *arguments = shlex.split(sweep.command)
