@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hiertree import levels
+from hiertree.datasets.readers.images import readable_formats
 from hiertree.errors import ImageError, OptionError, raised_as
 
 from ..local_pages.local_server import (
@@ -125,8 +126,6 @@ class Searching:
 
     def _neighbors_of(self, request: Request, photograph: bytes) -> Response:
         from PIL import Image
-
-        from hiertree.datasets.readers.images import readable_formats
 
         model = self._model(request)
         if model.network is None:
