@@ -197,6 +197,7 @@ def compare(
     table is written as text, Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by
     a paired test on the values of the queries are marked.
     """
+    require_package("torch", "torchvision", "timm", "safetensors", extra="train")
     from ..comparison.planned_runs import read_grid
     from ..comparison.recipe_comparison import compare as run
     from ..comparison.recipe_comparison import compare_lists

@@ -65,7 +65,7 @@ def clip_identity(model: str, weights: str) -> dict[str, Any]:
 
 def described_file(model: str, *, name: str | None = None) -> Path:
     """A file of a repository or a folder: its weights, unless another is named."""
-    require_package("open_clip", "huggingface_hub", extra="clip")
+    require_package("open_clip", extra="clip")
     from open_clip.pretrained import download_pretrained_from_hf
 
     if model.startswith(LOCAL):
