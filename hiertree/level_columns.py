@@ -9,7 +9,6 @@ import re
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, filterfalse
-from numbers import Number
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -94,7 +93,7 @@ def prepared_columns(
     name_indices = name_columns(columns) if drop_names and first.names is not None else []
     names = None if first.names is None else tuple(np.delete(first.names, name_indices).tolist())
     columns = [cells for column, cells in enumerate(columns) if column not in name_indices]
-    if separator is None and columns and (sign := path_separator(chain.from_iterable(columns[-1]))):
+    if separator is None and columns and (sign := path_separator([chain.from_iterable(cells) for cells in columns])):
         warnings.warn(
             f"each label holds {sign!r}; pass separator={sign!r} if they are paths", UserWarning, stacklevel=5
         )
@@ -284,9 +283,8 @@ def _labels(name: str, source: LevelColumns, column: int) -> NDArray[Any]:
         raise PathError(f"{problem} in {source.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
         refuse_rows(cells < UNKNOWN, f"{name} holds negative ids in {source.title(column)}", PATH_IDS)
-    if cells.dtype.kind == "O" and all(
-        any(isinstance(cell, kind) and cell != UNKNOWN for cell in cells) for kind in (str, Number)
-    ):
+    kinds = {isinstance(label, str) for label in labels.tolist() if isinstance(label, str) or label != UNKNOWN}
+    if cells.dtype.kind == "O" and len(kinds) > 1:
         problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
         raise PathError(f"{problem} in {source.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells.astype(object)
@@ -349,15 +347,24 @@ def split_path(label: Any, separator: str | None) -> list[Any]:
     return labels[known_levels[0] : known_levels[-1] + 1] if known_levels else [""]
 
 
-def path_separator(labels: Iterable[Any]) -> str | None:
-    """The separator in all of the labels, as in paths that are written in one cell; None if there is none."""
+def path_separator(columns: Sequence[Iterable[Any]]) -> str | None:
+    """The separator in all labels of the last column, as in paths that are written in one cell; None if there is none.
+
+    Labels that begin with those of a column before, such as lake/17 beside lake, are names and no paths.
+
+    >>> path_separator([["a/b", "a/c"]]), path_separator([["a", "a"], ["a/b", "a/c"]])
+    ('/', None)
+    """
+    *coarser_columns, labels = columns
     signs: Sequence[str] = SEPARATORS
-    label = ""
+    roots = set()
     for label in filterfalse(is_empty, labels):
         signs = [sign for sign in signs if sign in str(label)]
         if not signs:
             return None
-    return signs[0] if label else None
+        roots.add(str(label).partition(signs[0])[0])
+    is_name = bool(coarser_columns) and roots <= set(map(str, chain.from_iterable(coarser_columns)))
+    return signs[0] if roots and not is_name else None
 
 
 def split_columns(

@@ -19,8 +19,7 @@ from array_api_compat import device
 
 from .arrays import array_library, as_array, is_on_host
 from .errors import InputError, OptionError, ShapeError
-from .options import check_choice, check_number, check_shares
-from .tree.label_rows import Uneven
+from .options import Uneven, check_choice, check_number, check_shares
 from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ def h_ap_losses(pairs: ScoredPairs, table: Tensor, *, step: Step, split_by: Spli
     pairs, table = _scaled(pairs, table, split_by)
     ranks = SoftRanks(pairs, step)
     reached = (ranks.hierarchical_rank(table) / ranks.rank()).sum(dim=1)
-    return LossPerQuery.one_minus(reached, table.gather(1, ranks.levels).sum(dim=1))
+    return LossPerQuery.one_minus(reached, (table * pairs.counts()).sum(dim=1))
 
 
 def ap_losses(pairs: ScoredPairs, *, level: int | None, step: Step) -> LossPerQuery:

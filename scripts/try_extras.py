@@ -86,7 +86,7 @@ USED = {
     ),
     "clip": ("from hiertree.pipelines.networks.clip import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
-    "export": (_command("export run --onnx --out exported"),),
+    "export": (_command("export run --out exported"),),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
@@ -116,7 +116,7 @@ REFUSED = {
     "interop": ("from hiertree.metrics import RetrievalMetric",),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
-    "export": ("__import__('os').makedirs('run', exist_ok=True); " + _command("export run --onnx --out exported"),),
+    "export": ("__import__('os').makedirs('run', exist_ok=True); " + _command("export run --out exported"),),
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
     "train": (

@@ -234,11 +234,9 @@ class Benchmark:
         is_wanted = self.verification == "published"
         differences = self.splits[split].differences(images, classes) if is_wanted else []
         if differences and self.lists_of(split, images, classes) is None:
-            raise TableError(
-                f"{self.title}, {split}: {' and '.join(differences)}",
-                expected="the published numbers",
-                remedy="download the lists again, or pass verify='structure' for a part of the benchmark",
-            )
+            problem = f"{self.title}, {split}: {' and '.join(differences)}"
+            remedy = "download the lists again, or pass verify='structure' for a part of the benchmark"
+            raise TableError(problem, expected="the published numbers", remedy=remedy)
 
     def lists_of(self, split: str, images: int, classes: int) -> str | None:
         """The variant that the lists belong to, if their sizes differ from those of ``splits``."""

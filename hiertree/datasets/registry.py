@@ -114,13 +114,13 @@ def _tree_above(name: str, above: Any) -> LabelTree:
     if not isinstance(above, str | os.PathLike):
         return LabelTree.from_frame(above, repeats="merge")
     trees = BENCHMARKS[name].trees if name in BENCHMARKS else {}
-    file = Path(above)
     if str(above) in trees:
-        file = Path(str(resources.files(__package__) / "benchmarks" / "trees" / trees[str(above)]))
-    elif not file.is_file():
+        with resources.as_file(resources.files(__package__) / "benchmarks" / "trees" / trees[str(above)]) as file:
+            return _tree_above(name, file)
+    if not Path(above).is_file():
         expected = " or ".join(["an existing table", *map(repr, trees)])
         raise OptionError(f"above={str(above)!r} for {name}", expected=expected)
-    return LabelTree.from_csv(file, levels=list(read_table(file).columns), repeats="merge")
+    return LabelTree.from_csv(above, levels=list(read_table(above).columns), repeats="merge")
 
 
 @dataclass(frozen=True)

@@ -137,12 +137,11 @@ def rows_of_split(
     """
     require(split != "", "split", split, "the name of a split, or None for all rows")
     if column is None and split is not None:
-        raise OptionError(
-            f"split={split!r} without split_column",
-            expected="the column of splits",
-            remedy="name it (split_column=… in Python, split in a recipe), give holdout=0.5 to hold out half of the "
-            "classes as 'test', or pass split=None for all rows",
+        remedy = (
+            "name it (split_column=… in Python, split in a recipe), give holdout=0.5 to hold out half of the classes"
         )
+        remedy += " as 'test', or pass split=None for all rows"
+        raise OptionError(f"split={split!r} without split_column", expected="the column of splits", remedy=remedy)
     every = np.arange(len(table))
     if column is None:
         return every, every[:0]

@@ -221,7 +221,7 @@ def load_table(
     image = image or image_column(table, file)
     table = table[list(dict.fromkeys([image, *required]))]
     if separator is None:
-        suggest_separator(table[levels[-1]].unique(), f"{file.name}, {levels[-1]}")
+        suggest_separator([table[level].unique() for level in levels], f"{file.name}, {levels[-1]}")
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:
@@ -229,7 +229,7 @@ def load_table(
             tuple(map(plain_label, row)) for row in zip(*(table[level] for level in levels), strict=True)
         ]
         drawn_rows = held_out_rows(classes, split, fraction=holdout, by=holdout_by, seed=seed)
-        rows, earlier_rows = (np.array(drawn, dtype=np.int64) for drawn in drawn_rows)
+        rows, earlier_rows = (np.array(indices, dtype=np.int64) for indices in drawn_rows)
     else:
         raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]

@@ -269,7 +269,8 @@ def _without_index(table: pd.DataFrame, required: Sequence[str]) -> pd.DataFrame
         for name in table.columns[: min(unnamed, table.shape[1] - 1)]
         if name not in required and all(map(_INTEGER.fullmatch, table[name]))
     ]
-    return table.drop(columns=indexes) if indexes else table
+    data: pd.DataFrame = table.drop(columns=indexes) if indexes else table
+    return data
 
 
 def _read_sheet(path: Path) -> pd.DataFrame:
@@ -278,7 +279,8 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     with reading_file(path, expected="a spreadsheet that pandas reads"):
         sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
-    return sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    table: pd.DataFrame = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    return table
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -306,7 +308,8 @@ def arrow_texts(column: Any) -> NDArray[Any]:
     missing = coded.dictionary.is_null(nan_is_null=True)
     texts = compute.if_else(missing, "", coded.dictionary.cast("string")).to_pylist()
     # Equal cells share one object: a column of few labels takes 8 bytes a cell.
-    return np.array([*texts, ""], object)[coded.indices.fill_null(len(texts)).to_numpy()]
+    cells: NDArray[Any] = np.array([*texts, ""], object)[coded.indices.fill_null(len(texts)).to_numpy()]
+    return cells
 
 
 def check_columns(

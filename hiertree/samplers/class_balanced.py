@@ -167,11 +167,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
-            raise OptionError(
-                f"batches of {self.classes_per_batch} classes",
-                expected="an even number, half from each super-category",
-                remedy=f"pass batch_size={self.batch_size + self.images_per_class}",
-            )
+            problem, expected = f"batches of {self.classes_per_batch} classes", "an even number"
+            remedy = f"pass batch_size={self.batch_size + self.images_per_class}"
+            raise OptionError(problem, expected=f"{expected}, half from each super-category", remedy=remedy)
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:
@@ -222,8 +220,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         pairs, of_batch = np.stack(np.triu_indices(len(supers), k=1), axis=1), order // self.batches_per_pair
         visits_before = np.bincount(pairs[of_batch[:start]].ravel(), minlength=len(supers)).tolist()
         draws = [
-            islice(_draws(len(self._classes_of_super[index]), half, generators[index]), before, None)
-            for index, before in enumerate(visits_before)
+            islice(_draws(len(self._classes_of_super[index]), half, generators[index]), count, None)
+            for index, count in enumerate(visits_before)
         ]
         for batch in range(start, stop):
             pair = pairs[of_batch[batch]].tolist()

@@ -123,11 +123,10 @@ class PlannedBatches(BatchSampler, ABC):
             self._ahead_of_lightning = self._epoch - epoch
             self._is_chosen = not self._is_begun
         elif is_first and self._is_begun and epoch != self._epoch:
-            raise TrainingError(
-                f"epoch {epoch} after batches of epoch {self._epoch} were taken",
-                expected="its batches from the first on, where a Trainer with worker processes resumes a run",
-                remedy=f"call set_epoch({epoch}) of the batch sampler before fit",
-            )
+            problem = f"epoch {epoch} after batches of epoch {self._epoch} were taken"
+            expected = "its batches from the first on, where a Trainer with worker processes resumes a run"
+            remedy = f"call set_epoch({epoch}) of the batch sampler before fit"
+            raise TrainingError(problem, expected=expected, remedy=remedy)
         else:
             self._go_to(max(0, epoch + self._ahead_of_lightning), 0)
 

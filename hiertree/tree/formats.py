@@ -56,7 +56,7 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool, is_pat
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels[:-1]]
     columns.append(as_integers(table[levels[-1]].tolist()))
     if not is_path:
-        suggest_separator(columns[-1], f"{path}, {levels[-1]}")
+        suggest_separator(columns, f"{path}, {levels[-1]}")
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     return rows, line_names(table, path)
 
@@ -76,7 +76,7 @@ def read_label_frame(
     names = [name for name in columns if levels is not None or name not in ADDED]
     check_level_columns(names)
     if not is_path:
-        suggest_separator(columns[names[-1]], f"the frame, {names[-1]}")
+        suggest_separator([columns[name] for name in names], f"the frame, {names[-1]}")
     rows = zip(*(columns[name] for name in names), strict=True)
     return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
@@ -277,4 +277,5 @@ def edge_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Two columns of edges, whose numbers are written alike: pandas writes 1.0 where a parent is missing."""
     columns = table[list(names)]
     are_integers = columns.map(lambda cell: not cell or _WHOLE.fullmatch(cell) is not None).to_numpy().all()
-    return columns.map(lambda cell: cell.removesuffix(".0")) if are_integers else columns
+    edges: pd.DataFrame = columns.map(lambda cell: cell.removesuffix(".0")) if are_integers else columns
+    return edges

@@ -136,9 +136,9 @@ def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[
     return paths, names
 
 
-def suggest_separator(labels: Iterable[Any], name: str) -> None:
-    """Log that all labels hold a separator of paths, where none was given."""
-    if sign := path_separator(labels):
+def suggest_separator(columns: Sequence[Iterable[Any]], name: str) -> None:
+    """Log that all labels of the last column hold a separator of paths, where none was given."""
+    if sign := path_separator(columns):
         _log.warning("%s: each label holds %r; pass separator=%r (--separator) if they are paths", name, sign, sign)
 
 

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.files import AnyPath
 from ..io.reading import reading_file
-from ..options import check_choice, with_options_of
+from ..options import Uneven, check_choice, with_options_of
 from . import formats, graphs
 from .label_rows import (
     Gaps,
     Homonyms,
     LeafKey,
     Repeats,
-    Uneven,
     Where,
     check_row_policies,
     check_rows,

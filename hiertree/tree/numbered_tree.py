@@ -12,12 +12,12 @@ import numpy as np
 from ..arrays import to_numpy
 from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError, some_of
 from ..level_columns import UNKNOWN
+from ..options import Uneven
 from .label_rows import (
     Homonyms,
     Nested,
     Numbered,
     Row,
-    Uneven,
     even_depths,
     first_rows,
     nest,

@@ -47,7 +47,7 @@ class DeclaredPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not str(value).strip():  # it would be the current folder
             self.fail("expected a path, not an empty text", param, ctx)
-        path: Path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if self.role == "input" and self.kind != "either" and not path.exists():
             from ..stored_embeddings.locations import no_such
 

@@ -113,7 +113,8 @@ def _reader(
         import networkx as nx
 
         with reading_file(source, expected="a GraphML file"):
-            return partial(LabelTree.from_networkx, nx.read_graphml(source), **names)
+            graph: Any = nx.read_graphml(source)
+        return partial(LabelTree.from_networkx, graph, **names)
     separator = options.pop("separator", None)
     if separator is not None or formats.is_taxonomy(source):
         pairs, labels = formats.read_taxonomy(source, separator=separator)

@@ -267,7 +267,8 @@ def _inputs(
     labeled: bool,
 ) -> _Inputs:
     """The split of the recipe's data set, or other images found at the location."""
-    reason, options = "", {"levels": tuple(levels)}
+    reason = ""
+    options: dict[str, Any] = {"levels": tuple(levels)}
     if isinstance(recipe, Recipe):
         relocated = recipe if data is None else _relocated(recipe, model, data, split, overrides)
         if relocated is not None and (data is None or (labeled and not levels)):
@@ -279,7 +280,7 @@ def _inputs(
                 reason = f"; no {recipe.data.name} is there: {error.given}"
         if data is not None and recipe.data.name == "table" and Path(data).is_file():  # as that of the training
             stated = recipe.data.options()
-            options = {"image": stated["image"], "levels": tuple(levels) or stated["levels"]}
+            options = {"image": stated.get("image"), "levels": tuple(levels) or stated["levels"]}
     if data is None:
         raise OptionError(f"{model} without images", expected="a folder, a table or archives of images")
     images = load_input_images(data, split, labeled=labeled, **options)

@@ -60,8 +60,8 @@ def plot_retrievals(
     if not len(vectors) == len(labels) == len(source):
         problem = f"{len(vectors)} embeddings and {len(labels)} paths"
         raise ShapeError(problem, expected=f"{len(source)}, one for each image")
-    drawn = np.random.default_rng(seed).permutation(len(source))
-    rows = np.sort(drawn[:queries]) if isinstance(queries, int) else np.asarray(queries, np.int64)
+    order = np.random.default_rng(seed).permutation(len(source))
+    rows = np.sort(order[:queries]) if isinstance(queries, int) else np.asarray(queries, np.int64)
     if not len(rows) or rows.min() < 0 or rows.max() >= len(source):
         raise OptionError(f"queries={queries}", expected=f"rows from 0 to {len(source) - 1}, or how many to draw")
     left_out = [np.array([row]) for row in rows]

@@ -52,6 +52,7 @@ class GalleryIndex:
 
     Raises:
         ShapeError: not one row per embedding.
+        InputError: integers, whose products overflow, or embeddings of another model.
 
     >>> import pandas as pd
     >>> index = GalleryIndex(np.eye(3, dtype=np.float32), pd.DataFrame({"image": ["a.jpg", "b.jpg", "c.jpg"]}))
@@ -65,6 +66,9 @@ class GalleryIndex:
     ) -> None:
         if len(embeddings) != len(table):
             raise ShapeError(f"{len(table)} rows of names", expected=f"{len(embeddings)}, one for each embedding")
+        if np.asarray(embeddings[:1]).dtype.kind != "f":
+            remedy = "codes are measured by `hiertree evaluate --codes`; give quantized vectors as floats"
+            raise InputError(f"embeddings of {embeddings.dtype}", expected="floats", remedy=remedy)
         self.embeddings, self.table, self.model, self.weights = embeddings, table, model, weights
         if model is not None:
             self.require_model(model)

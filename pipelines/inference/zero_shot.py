@@ -11,6 +11,7 @@ from hiertree import LabelTree
 from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, ShapeError
 from hiertree.level_columns import UNKNOWN
+from hiertree.metrics import hierarchical_scores
 
 from ..networks.clip import TextTower
 
@@ -42,15 +43,11 @@ class Classification(NamedTuple):
         return pd.DataFrame(columns)
 
     def measure(self, true_paths: ArrayLike) -> dict[str, float]:
-        r"""Accuracy at each level, and of the best leaves hP, hR, hF and mistake severity.
+        """Accuracy at each level, and of the best leaves hP, hR, hF and mistake severity.
 
-        Over the sets :math:`\hat{T}_i, T_i` of nodes on the predicted and the true path, the root left out,
-
-        .. math:: hP = \frac{\sum_i |\hat{T}_i \cap T_i|}{\sum_i |\hat{T}_i|}, \quad
-            hR = \frac{\sum_i |\hat{T}_i \cap T_i|}{\sum_i |T_i|}, \quad hF = \frac{2\, hP\, hR}{hP + hR}
-
-        (Kiritchenko et al., 2006). ``mistake-severity`` is the mean height, in levels, of the lowest common ancestor of
-        the predicted and the true path where they differ; NaN without a mistake.
+        hP, hR and hF are those of :func:`hiertree.metrics.hierarchical_scores`. ``mistake-severity`` is the mean
+        height, in levels, of the lowest common ancestor of the predicted and the true path where they differ; NaN
+        without a mistake.
 
         Args:
             true_paths: (n, L) in the numbering of the tree; −1 from where a path ends. An image counts at the levels
@@ -63,23 +60,17 @@ class Classification(NamedTuple):
         if truth.shape != self.paths.shape:
             raise ShapeError(f"true paths of shape {truth.shape}", expected=f"{self.paths.shape}, one for each image")
         has_node = truth != UNKNOWN
-        values = {
+        accuracies = {
             f"accuracy[{level + 1}]": float(np.mean(self.nodes[rows, level] == truth[rows, level]))
             for level, rows in enumerate(has_node.T)
             if rows.any()
         }
-        hits = np.cumprod((self.paths == truth) & has_node, axis=1).sum(axis=1)
-        predicted_sizes, true_sizes = (self.paths != UNKNOWN).sum(axis=1), has_node.sum(axis=1)
-        precision, recall = hits.sum() / predicted_sizes.sum(), hits.sum() / true_sizes.sum()
-        harmonic_mean = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        heights = (np.maximum(predicted_sizes, true_sizes) - hits)[(self.paths != truth).any(axis=1)]
+        scores = hierarchical_scores(self.paths, truth)
+        common = np.cumprod((self.paths == truth) & has_node, axis=1).sum(axis=1)
+        depths = np.maximum((self.paths != UNKNOWN).sum(axis=1), has_node.sum(axis=1))
+        heights = (depths - common)[(self.paths != truth).any(axis=1)]
         severity = float(heights.mean()) if len(heights) else float("nan")
-        return values | {
-            "hP": float(precision),
-            "hR": float(recall),
-            "hF": float(harmonic_mean),
-            "mistake-severity": severity,
-        }
+        return accuracies | {**dict(zip(("hP", "hR", "hF"), scores, strict=True)), "mistake-severity": severity}
 
 
 def _known(nodes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[tuple[int, int]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -22,6 +23,7 @@ FROM_A_TABLE = (
     "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
 )
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,8 @@ class StepRecord:
             "inputs": [sha256(path) for path in self.inputs],
         }
         recorded_values = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
-        files = [(Path(folder) / file["name"], file["sha256"]) for file in record.get("outputs", [])]
-        untouched = all(path.is_file() and sha256(path) == digest for path, digest in files)
-        return untouched and all(recorded_values.get(name) == value for name, value in expected_values.items())
+        is_same = all(recorded_values.get(name) == value for name, value in expected_values.items())
+        return is_same and not _changed_files(folder)
 
 
 class LabelStep(ABC, Generic[Result]):
@@ -96,6 +97,8 @@ class LabelStep(ABC, Generic[Result]):
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")
+        if names := self.reads and _changed_files(self.source, self.reads):
+            _log.info("%s: %s changed since it was written", self.source, ", ".join(names))
         record = self.record()
         record.check(out)
         result = self._compute()
@@ -119,12 +122,18 @@ class LabelStep(ABC, Generic[Result]):
 def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
     """The table of hypernyms in a folder, if there is one; refuses one that is not as its step wrote it."""
     file = Path(folder) / HYPERNYMS
-    outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
-    digests = [output["sha256"] for output in outputs if output["name"] == HYPERNYMS]
-    if digests and (not file.is_file() or sha256(file) not in digests):
+    if _changed_files(folder, [HYPERNYMS]):
         remedy = "make the folder again; 'labels cluster --hypernyms' takes a table of yours"
         raise TableError(f"{file} is missing or has changed", expected="as its step wrote it", remedy=remedy)
     return (file,) if file.is_file() else ()
+
+
+def _changed_files(folder: AnyPath, names: Sequence[str] | None = None) -> list[str]:
+    """The files of a folder, or those of some names, that are not as its manifest says."""
+    outputs = (read_record(Path(folder) / MANIFEST) or {}).get("outputs", [])
+    digests = {row["name"]: row["sha256"] for row in outputs if names is None or row["name"] in names}
+    files = {name: Path(folder) / name for name in digests}
+    return [name for name, file in files.items() if not file.is_file() or sha256(file) != digests[name]]
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.reading import PARQUET_SUFFIXES, reading_file
 from hiertree.level_columns import UNKNOWN
+from hiertree.options import Uneven
 from hiertree.tree import LabelTree
-from hiertree.tree.label_rows import Uneven
 
 from .label_columns import (
     EmbeddedImages,

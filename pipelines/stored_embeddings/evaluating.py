@@ -21,8 +21,7 @@ from hiertree.io.provenance import manifest
 from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
 from hiertree.metrics.conventions import rules_of
-from hiertree.options import split_options
-from hiertree.tree.label_rows import Uneven
+from hiertree.options import Uneven, split_options
 
 from ..launchers import launched
 from ..yaml_files import read_yaml
@@ -281,10 +280,10 @@ def _labels(
     tables = [
         named_rows(file, levels, ids) if named else rows_with_table(np.empty(()), file, columns) for file in files
     ]
-    _, sides = number_labels(tables, uneven=uneven, separator=separator)
-    paths = {f"{name}_paths": side.paths for name, side in zip(("query", "gallery"), sides, strict=False)}
-    names = zip(("query", "gallery"), sides if named else (), strict=False)
-    return paths | {f"{name}_names": list(side.ids) for name, side in names}
+    _, collections = number_labels(tables, uneven=uneven, separator=separator)
+    by_role = dict(zip(("query", "gallery"), collections, strict=False))
+    paths = {f"{role}_paths": items.paths for role, items in by_role.items()}
+    return paths | ({f"{role}_names": list(items.ids) for role, items in by_role.items()} if named else {})
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
-from hiertree.tree.label_rows import Uneven, suggest_separator
+from hiertree.options import Uneven
+from hiertree.tree.label_rows import suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -245,7 +246,7 @@ def number_labels(
         union_categoricals(list(columns)) for columns in zip(*(images.labels for images in image_sets), strict=True)
     ]
     if separator is None:
-        suggest_separator(labels[-1].categories, f"{file}, {queries.levels[-1]}")
+        suggest_separator([column.categories for column in labels], f"{file}, {queries.levels[-1]}")
     cells, level_names = split_columns(labels, queries.levels, separator)
     labels = [pd.Categorical(column) for column in cells]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)

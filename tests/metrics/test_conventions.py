@@ -111,8 +111,8 @@ def test_delf_scores_queries_without_positives_zero(retrieval):
     assert delf.summary()["mAP@100"] == pytest.approx(expected, abs=1e-12)
     assert skipped.skipped["mAP@100"] > 0
     assert delf.skipped["mAP@100"] == 0
-    share = 1 - skipped.skipped["mAP@100"] / 20
-    assert skipped.summary()["mAP@100"] * share == pytest.approx(delf.summary()["mAP@100"])
+    judged_fraction = 1 - skipped.skipped["mAP@100"] / 20
+    assert skipped.summary()["mAP@100"] * judged_fraction == pytest.approx(delf.summary()["mAP@100"])
 
 
 @pytest.mark.parametrize("setup", ["easy", "medium", "hard"])
@@ -227,8 +227,8 @@ def test_every_switch_of_a_convention_is_on_the_card(retrieval, name):
     result = evaluate(embeddings, paths, compat=name, metrics=["AP", "P@5", "R@5"])
     card = json.loads(result.to_json())["convention"]
     assert card["rules"] == asdict(COMPATIBLE[name])
-    for words in (card["counts"], card["gains"], card["denominators"], card["empty"], card["self_rule"]):
-        assert words in str(result)
+    for message in (card["counts"], card["gains"], card["denominators"], card["empty"], card["self_rule"]):
+        assert message in str(result)
     with_copy = evaluate(embeddings, paths, compat=replace(COMPATIBLE[name]), metrics=["AP", "P@5", "R@5"])
     np.testing.assert_array_equal(with_copy.values, result.values)
 

@@ -80,10 +80,10 @@ def test_hierarchical_scores_are_those_of_sets_of_ancestors():
         for _ in range(2):
             depths, labels = random.integers(1, 5, 12), random.integers(0, 3, (12, 4))
             paths.append([tuple(row[:depth].tolist()) for row, depth in zip(labels, depths, strict=True)])
-        sets = [[{path[: end + 1] for end in range(len(path))} for path in side] for side in paths]
+        sets = [[{path[: end + 1] for end in range(len(path))} for path in classes] for classes in paths]
         common = sum(len(p & t) for p, t in zip(*sets, strict=True))
-        precision, recall = (common / sum(map(len, side)) for side in sets)
-        padded = [np.array([[*path, *[-1] * (4 - len(path))] for path in side]) for side in paths]
+        precision, recall = (common / sum(map(len, classes)) for classes in sets)
+        padded = [np.array([[*path, *[-1] * (4 - len(path))] for path in classes]) for classes in paths]
         frames = [pd.DataFrame(array).astype(object).where(array >= 0, None) for array in padded]
         for given in (paths, padded, frames):
             scores = hierarchical_scores(*given, beta=2.0)

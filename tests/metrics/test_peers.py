@@ -54,11 +54,11 @@ MEASURES = {  # ours: those of 301, 302, 303 and of all
 def write_trec_fixture(folder):
     """The run and qrels as files that trec_eval reads: with comments, and with text after the tag."""
     run, qrels = ["# 3 queries"], ["# judged by hand"]
-    for query, (ranks, number) in RANKS.items():
+    for query, (ranks, item) in RANKS.items():
         relevant = set(map(int, ranks.split()))
         run += [f"{query} Q0 d{rank} {rank} {1000 - rank} mine and more" for rank in range(1, 501)]
         qrels += [f"{query} 0 d{rank} {int(rank in relevant)}" for rank in range(1, 501)]
-        qrels += [f"{query} 0 unlisted{item} 1" for item in range(number - len(relevant))]
+        qrels += [f"{query} 0 unlisted{item} 1" for item in range(item - len(relevant))]
     (folder / "run.txt").write_text("\n".join(run))
     (folder / "qrels.txt").write_text("\n".join(qrels))
     return folder / "run.txt", folder / "qrels.txt"
@@ -76,7 +76,7 @@ def test_the_numbers_of_trec_evals_own_test(tmp_path):
 def test_means_with_empty_queries_at_0_are_trec_evals():
     pytrec_eval = pytest.importorskip("pytrec_eval")
     random = np.random.default_rng(0)
-    items = [f"d{number}" for number in range(40)]
+    items = [f"d{item}" for item in range(40)]
     run = {
         f"q{query}": dict(zip(items, map(float, random.permutation(40)), strict=True)) for query in range(30)
     }  # trec_eval takes no mean over queries that nobody judged: all but every third
@@ -110,7 +110,7 @@ NUMBERS = {1: 3, 2: 5, 3: 4, 4: 5}
 def test_the_numbers_of_the_accuracy_calculators_own_test(first, precision_at_1, map_at_r):
     run, qrels = {}, {}
     for query, (label, neighbors) in enumerate(zip(LABELS, NEIGHBORS, strict=True)):
-        qrels_of_query = {f"n{place}": int(item_label == label) for place, item_label in enumerate(neighbors[first:])}
+        qrels_of_query = {f"n{rank}": int(item_label == label) for rank, item_label in enumerate(neighbors[first:])}
         missing = NUMBERS[label] - first - sum(qrels_of_query.values())
         run[query], qrels[query] = (
             list(qrels_of_query),

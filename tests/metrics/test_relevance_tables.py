@@ -122,7 +122,7 @@ def test_a_factor_common_to_all_relevances_changes_no_hap(factor):
         np.testing.assert_allclose(result.values, expected.values, rtol=1e-14)
         assert set(result.skipped.values()) == {0}
     curves, references = (
-        hierarchical_precision_recall(scores, levels, relevance=part * table) for part in (factor, 1.0)
+        hierarchical_precision_recall(scores, levels, relevance=scale * table) for scale in (factor, 1.0)
     )
     for result, expected in zip(curves, references, strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-14)

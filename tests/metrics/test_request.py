@@ -21,7 +21,7 @@ def test_names_without_a_level_mean_the_finest():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("mAP", "did you mean 'AP'"),
         ("h-ap", "did you mean 'H-AP'"),
@@ -36,8 +36,8 @@ def test_names_without_a_level_mean_the_finest():
         ("", "name such as"),
     ],
 )
-def test_unknown_names_are_refused_with_a_hint(name, words):
-    with pytest.raises(OptionError, match=words.replace("(", r"\(")):
+def test_unknown_names_are_refused_with_a_hint(name, message):
+    with pytest.raises(OptionError, match=message.replace("(", r"\(")):
         parse_metrics([name], num_levels=3)
 
 

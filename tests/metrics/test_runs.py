@@ -92,7 +92,7 @@ def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(run_and_qrels, 
 
 
 @pytest.mark.parametrize(
-    ("file", "content"),
+    ("file", "text"),
     [
         ("run.json", "[1]"),
         ("run.json", '{"q": ["a"]}'),
@@ -103,9 +103,9 @@ def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(run_and_qrels, 
         ("absent.parquet", None),
     ],
 )
-def test_files_of_another_shape_are_refused_by_name(file, content, tmp_path):
-    if content is not None:
-        (tmp_path / file).write_text(content)
+def test_files_of_another_shape_are_refused_by_name(file, text, tmp_path):
+    if text is not None:
+        (tmp_path / file).write_text(text)
     with pytest.raises(TableError, match=file):
         evaluate_ranking(tmp_path / file, {"q": {"a": 1}})
 
@@ -135,10 +135,10 @@ def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
         evaluate_ranking(run, {"q": {"a": 1}}, compat=Rules(negative="zero"))
 
 
-def embedded(seed=0, number=40):
+def embedded(seed=0, count=40):
     random = np.random.default_rng(seed)
-    paths = random.integers(0, 3, (number, 2)) @ np.array([[1, 3], [0, 1]])
-    return random.standard_normal((number, 8)), paths, [f"{row}.jpg" for row in range(number)]
+    paths = random.integers(0, 3, (count, 2)) @ np.array([[1, 3], [0, 1]])
+    return random.standard_normal((count, 8)), paths, [f"{row}.jpg" for row in range(count)]
 
 
 def cosines(embeddings):
@@ -173,14 +173,14 @@ def test_items_without_a_path_are_irrelevant_or_an_error():
     result = evaluate_ranking({"a": ["x", "b"]}, query_paths=paths, query_names=names, metrics=["AP"])
     assert result.summary()["AP"] == 0.5
     assert "1 distractors at level 0" in result.convention.self_rule
-    for run, names_given, error, words in [
+    for run, names_given, error, message in [
         ({"a": ["x", "b"]}, names, PathError, "an item without a label"),
         ({"z": ["b"]}, names, PathError, "a query without a label"),
         ({"a": ["x.jpg"]}, names, OptionError, "items that have labels, such as 'a'"),
         ({"a": ["b"]}, ["a", "a", "c"], PathError, "rows 0 and 1"),
         ({"a": ["b"]}, ["a"], ShapeError, "1 query_names"),
     ]:
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=message):
             evaluate_ranking(run, query_paths=paths, query_names=names_given, compat=Rules(unjudged="error"))
     with pytest.raises(OptionError, match="gallery_names"):
         evaluate_ranking({"a": ["b"]}, query_paths=paths, query_names=names, gallery_names=names)
@@ -189,7 +189,7 @@ def test_items_without_a_path_are_irrelevant_or_an_error():
 @pytest.mark.nightly
 def test_graded_qrels_of_a_tree_give_others_the_same_relevance(tmp_path):
     ranx = pytest.importorskip("ranx")
-    embeddings, paths, names = embedded(number=20)
+    embeddings, paths, names = embedded(count=20)
     write_trec_qrels(tmp_path / "levels.txt", query_paths=paths, query_names=names)
     write_trec_qrels(tmp_path / "gains.txt", query_paths=paths, query_names=names, grades=(0, 1, 3))
     scores = cosines(embeddings) + 2
@@ -290,10 +290,10 @@ def test_distances_in_any_form_rank_as_their_negatives_do(run_and_qrels, tmp_pat
 def delf_average_precision(ranked, relevant, limit=100):
     """As GLDv2's metrics.py: an image listed again takes its place and counts as wrong."""
     total, right, visited = 0.0, 0, set()
-    for place, name in enumerate(ranked[:limit], start=1):
+    for rank, name in enumerate(ranked[:limit], start=1):
         if name not in visited and name in relevant:
             right += 1
-            total += right / place
+            total += right / rank
         visited.add(name)
     return total / min(len(relevant), limit)
 
@@ -306,7 +306,7 @@ def test_repeated_items_are_refused_or_take_their_place_as_in_delf():
     options = {"metrics": ["mAP@100"], "compat": "delf"}
     result = evaluate_ranking(lists, qrels, **options).per_query()["mAP@100"]
     assert result[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
-    scored = pd.DataFrame([(q, d, -place) for q, items in lists.items() for place, d in enumerate(items)])
+    scored = pd.DataFrame([(q, d, -rank) for q, items in lists.items() for rank, d in enumerate(items)])
     scored = scored.set_axis(["query", "doc", "score"], axis=1).sample(frac=1, random_state=0)
     result = evaluate_ranking(scored, qrels, **options).per_query()["mAP@100"]
     assert result[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)

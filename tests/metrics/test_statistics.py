@@ -188,10 +188,10 @@ def test_series_in_another_order_are_refused_instead_of_paired_by_place():
 
 def test_values_whose_sums_overflow_have_the_p_value_of_smaller_ones():
     random = np.random.default_rng(6)
-    for number in (2, 9, 60):
-        first, second = random.normal(0.1, 1, number), random.normal(0, 1, number)
+    for size in (2, 9, 60):
+        first, second = random.normal(0.1, 1, size), random.normal(0, 1, size)
         large = [np.ldexp(values, 1021) for values in (first, second)]
-        for options in ({}, {"clusters": np.arange(number) // 2}, {"alternative": "less"}):
+        for options in ({}, {"clusters": np.arange(size) // 2}, {"alternative": "less"}):
             expected = paired_randomization_test(first, second, resamples=200, **options)
             assert paired_randomization_test(*large, resamples=200, **options) == expected
     assert paired_randomization_test([1e308] * 2, [-1e308] * 2) == 0.5

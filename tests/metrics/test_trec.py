@@ -84,18 +84,18 @@ def test_files_written_are_read_back(run_and_qrels, tmp_path):
 
 def test_compressed_files_hold_the_same_lines_and_the_same_bytes_each_time(run_and_qrels, tmp_path):
     run, qrels = run_and_qrels
-    for write, reader, content in ((write_trec_run, read_trec_run, run), (write_trec_qrels, read_trec_qrels, qrels)):
-        write(tmp_path / "plain.txt", content)
-        write(tmp_path / "packed.txt.gz", content)
+    for write, reader, triples in ((write_trec_run, read_trec_run, run), (write_trec_qrels, read_trec_qrels, qrels)):
+        write(tmp_path / "plain.txt", triples)
+        write(tmp_path / "packed.txt.gz", triples)
         packed = (tmp_path / "packed.txt.gz").read_bytes()
         assert gzip.decompress(packed) == (tmp_path / "plain.txt").read_bytes()
-        write(tmp_path / "again.gz", content)
+        write(tmp_path / "again.gz", triples)
         assert (tmp_path / "again.gz").read_bytes() == packed
-        assert reader(tmp_path / "packed.txt.gz") == content
+        assert reader(tmp_path / "packed.txt.gz") == triples
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("triples", "message"),
     [
         (b"q Q0 a 1 0.5 t\n", "gzip"),
         (gzip.compress(b"q Q0 a 1 0.5 t\n" * 99, mtime=0)[:-12], "end-of-stream"),
@@ -103,9 +103,9 @@ def test_compressed_files_hold_the_same_lines_and_the_same_bytes_each_time(run_a
         (gzip.compress(b"q Q0 a 1 0.5 t\nq Q0 \xff 2 0.4 t\n", mtime=0), "line 2: bytes"),
     ],
 )
-def test_damaged_compressed_files_are_refused(content, words, tmp_path):
-    (tmp_path / "run.gz").write_bytes(content)
-    with pytest.raises(TableError, match=rf"run\.gz.*{words}"):
+def test_damaged_compressed_files_are_refused(triples, message, tmp_path):
+    (tmp_path / "run.gz").write_bytes(triples)
+    with pytest.raises(TableError, match=rf"run\.gz.*{message}"):
         read_trec_run(tmp_path / "run.gz")
 
 
@@ -170,7 +170,7 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("q Q0 a 1 0.5 t\nq Q0 b 2 0.4\n", "line 2: 5 columns"),
         ("\n\nq Q0 a 1 high t\n", "line 3: score 'high'"),
@@ -187,14 +187,14 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
         ("q Q0 a 1 ١٠ t\n", "line 1: score '١٠'"),
     ],
 )
-def test_broken_lines_of_a_run_are_named(text, words, tmp_path):
+def test_broken_lines_of_a_run_are_named(text, message, tmp_path):
     (tmp_path / "run.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(TableError, match=rf"run\.txt, {words}"):
+    with pytest.raises(TableError, match=rf"run\.txt, {message}"):
         evaluate_ranking(tmp_path / "run.txt", {"q": {"a": 1}})
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("q 0 a 1\nq 0 b\n", "line 2: 3 columns"),
         ("q 0 a much\n", "line 1: level 'much'"),
@@ -203,16 +203,16 @@ def test_broken_lines_of_a_run_are_named(text, words, tmp_path):
         ("q 0 a 1\n\nq 0 a 2\n", "line 3"),
     ],
 )
-def test_broken_lines_of_qrels_are_named(text, words, tmp_path):
+def test_broken_lines_of_qrels_are_named(text, message, tmp_path):
     (tmp_path / "qrels.txt").write_text(text)
-    with pytest.raises(TableError, match=r"qrels\.txt.*" + words):
+    with pytest.raises(TableError, match=r"qrels\.txt.*" + message):
         evaluate_ranking({"q": ["a"]}, tmp_path / "qrels.txt")
     with pytest.raises(TableError, match="absent"):
         read_trec_qrels(tmp_path / "absent.txt")
 
 
 @pytest.mark.parametrize(
-    ("error", "run", "qrels", "words"),
+    ("error", "run", "qrels", "message"),
     [
         (OptionError, pd.DataFrame({"query": ["q"], "doc": ["a"]}), {"q": {}}, "one for the rank"),
         (OptionError, pd.DataFrame({"query": ["q"], "qid": ["q"], "doc": ["a"], "score": [1]}), {"q": {}}, "the query"),
@@ -225,8 +225,8 @@ def test_broken_lines_of_qrels_are_named(text, words, tmp_path):
         (OptionError, {"q": ["a"]}, 3, "a int"),
     ],
 )
-def test_frames_and_mappings_that_say_nothing_are_refused(error, run, qrels, words):
-    with pytest.raises(error, match=words):
+def test_frames_and_mappings_that_say_nothing_are_refused(error, run, qrels, message):
+    with pytest.raises(error, match=message):
         evaluate_ranking(run, qrels)
 
 

@@ -42,7 +42,7 @@ def one_minus_fast_ap(distances: Sequence[float], positive: Sequence[bool], num_
     total, positives_up_to, items_up_to = 0.0, 0.0, 0.0
     for bin_ in range(num_bins + 1):
         items = [max(0.0, 1 - abs(distance - bin_ * width) / width) for distance in distances]
-        positives = sum(share for share, holds in zip(items, positive, strict=True) if holds)
+        positives = sum(weight for weight, holds in zip(items, positive, strict=True) if holds)
         positives_up_to += positives
         items_up_to += sum(items)
         if items_up_to > 0:
@@ -58,10 +58,10 @@ def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num
     total, positives_up_to, items_up_to = 0.0, 0.0, 0.0
     for bin_ in range(num_bins):
         center = 1 - bin_ * width
-        shares = [max(1 - abs(score - center) / width, 0.0) for score in scores]
-        positives = sum(share for share, holds in zip(shares, positive, strict=True) if holds)
+        weights = [max(1 - abs(score - center) / width, 0.0) for score in scores]
+        positives = sum(weight for weight, holds in zip(weights, positive, strict=True) if holds)
         positives_up_to += positives
-        items_up_to += sum(shares)
+        items_up_to += sum(weights)
         if items_up_to > 0:
             total += (positives_up_to / items_up_to) * (positives / sum(positive))
     return 1 - total
@@ -113,8 +113,8 @@ def csl(
 
 def proxy_mixture(cosines: Sequence[Sequence[float]], class_index: int, *, eta: float) -> float:
     """Several proxies a class: cosines[c] are those to the proxies of class c."""
-    shares = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
-    return -math.log(shares[class_index] / sum(shares))
+    weights = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
+    return -math.log(weights[class_index] / sum(weights))
 
 
 def softly_assigned_proxies(
@@ -123,8 +123,10 @@ def softly_assigned_proxies(
     """The same with one cosine a class: the mean of those to its proxies, weighted by their softmax."""
     of_classes = []
     for of_class in cosines:
-        shares = [math.exp(cosine / center_temperature) for cosine in of_class]
-        of_classes.append([sum(share * cosine for share, cosine in zip(shares, of_class, strict=True)) / sum(shares)])
+        weights = [math.exp(cosine / center_temperature) for cosine in of_class]
+        of_classes.append(
+            [sum(weight * cosine for weight, cosine in zip(weights, of_class, strict=True)) / sum(weights)]
+        )
     return proxy_mixture(of_classes, class_index, eta=eta)
 
 

@@ -81,8 +81,8 @@ def relaxed_ndcg(
 ) -> float | None:
     """DCG_s ([T] Eq. 66) over the ideal DCG, or DCG_r ([T] Eq. 12) over the ideal with the same integrals."""
     ideal = 0.0
-    for place, gain in enumerate(sorted(gains, reverse=True)):
-        ideal += gain * (1 / math.log2(2 + place) if simplified else discount_integral(place, 1))
+    for rank, gain in enumerate(sorted(gains, reverse=True)):
+        ideal += gain * (1 / math.log2(2 + rank) if simplified else discount_integral(rank, 1))
     if ideal == 0:
         return None
     reached, items_ahead = 0.0, 0.0
@@ -141,9 +141,9 @@ def dtsh(products: Sequence[float], positive: Sequence[bool], margin: float) -> 
     return sum(values) / len(values) if values else None
 
 
-def quantization_error(numbers: Sequence[float]) -> float:
+def quantization_error(codes: Sequence[float]) -> float:
     """|u − sgn u|²."""
-    return sum((x - (1 if x > 0 else -1)) ** 2 for x in numbers)
+    return sum((x - (1 if x > 0 else -1)) ** 2 for x in codes)
 
 
 def minus_mutual_information(

@@ -100,13 +100,13 @@ def precision_terms(scores: Scores, levels: Levels, level: int, cutoff: float, p
     """Σ P(rank(k)) over the positives k with rank(k) ≤ cutoff."""
     total = 0.0
     for k in range(len(scores)):
-        place = rank(scores, k, paper)
-        if levels[k] >= level and place <= cutoff:
+        rank_index = rank(scores, k, paper)
+        if levels[k] >= level and rank_index <= cutoff:
             hits = 1
             for j in range(len(scores)):
                 if levels[j] >= level and ahead(scores, j, k, paper):
                     hits += 1
-            total += hits / place
+            total += hits / rank_index
     return total
 
 
@@ -206,13 +206,13 @@ def preference_order(scores: Scores, levels: Levels, k: int | None) -> float | N
     ideal = sorted(here)
     cut = len(ideal) if k is None else min(k, len(ideal))
     weights = []
-    for number in range(len(present)):
-        size, weight = ideal.count(number), 2.0**-number
-        target = 0.0 if number == len(present) - 1 else 1.0 if number == 0 else weight / 2
-        weights += [weight + (target - weight) * place / size for place in range(size)]
+    for block in range(len(present)):
+        size, weight = ideal.count(block), 2.0**-block
+        target = 0.0 if block == len(present) - 1 else 1.0 if block == 0 else weight / 2
+        weights += [weight + (target - weight) * rank_index / size for rank_index in range(size)]
     turned = ideal[:cut][::-1]
-    worst = sum(weights[place] * abs(ideal[place] - turned[place]) for place in range(cut))
-    error = sum(weights[place] * abs(ideal[place] - here[place]) for place in range(cut))
+    worst = sum(weights[rank_index] * abs(ideal[rank_index] - turned[rank_index]) for rank_index in range(cut))
+    error = sum(weights[rank_index] * abs(ideal[rank_index] - here[rank_index]) for rank_index in range(cut))
     return None if worst == 0 else 1 - error / worst
 
 
@@ -220,13 +220,13 @@ def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = Fals
     """[S] Eq. 23, cut at k, the ideal over the whole gallery."""
     dcg = 0.0
     for j in range(len(scores)):
-        place = rank(scores, j, paper)
-        if place <= k:
-            dcg += (2 ** levels[j] - 1) / math.log2(1 + place)
+        rank_index = rank(scores, j, paper)
+        if rank_index <= k:
+            dcg += (2 ** levels[j] - 1) / math.log2(1 + rank_index)
     ideal = 0.0
-    for place, level in enumerate(sorted(levels, reverse=True), start=1):
-        if place <= k:
-            ideal += (2**level - 1) / math.log2(1 + place)
+    for rank_index, level in enumerate(sorted(levels, reverse=True), start=1):
+        if rank_index <= k:
+            ideal += (2**level - 1) / math.log2(1 + rank_index)
     return dcg / ideal if ideal > 0 else None
 
 
@@ -255,8 +255,8 @@ def tied_orders(scores: Scores) -> Iterator[list[float]]:
 
     for order in orders(groups):
         strict = [0.0] * len(scores)
-        for place, item in enumerate(order):
-            strict[item] = -float(place)
+        for rank_index, item in enumerate(order):
+            strict[item] = -float(rank_index)
         yield strict
 
 
@@ -281,25 +281,25 @@ def revisitop_average_precision(scores: Scores, levels: Levels, level: int) -> f
     """``compute_ap`` of revisitop: trapezoids between the precisions before and at each positive."""
     ranks = revisitop_ranks(scores, levels, level)
     area = 0.0
-    for hits, place in enumerate(ranks):
-        precision_before = 1.0 if place == 0 else hits / place
-        area += (precision_before + (hits + 1) / (place + 1)) / len(ranks) / 2
+    for hits, rank_index in enumerate(ranks):
+        precision_before = 1.0 if rank_index == 0 else hits / rank_index
+        area += (precision_before + (hits + 1) / (rank_index + 1)) / len(ranks) / 2
     return area if ranks else None
 
 
 def revisitop_precision_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
     """``prs`` of revisitop's ``compute_map``: k becomes the rank of the last positive if that comes sooner."""
-    ranks = [place + 1 for place in revisitop_ranks(scores, levels, level)]
+    ranks = [rank_index + 1 for rank_index in revisitop_ranks(scores, levels, level)]
     if not ranks:
         return None
     k = min(max(ranks), k)
-    return sum(place <= k for place in ranks) / k
+    return sum(rank_index <= k for rank_index in ranks) / k
 
 
 def delf_recall_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
     """``ComputePRAtRanks`` of delf: the share of all positives."""
     ranks = revisitop_ranks(scores, levels, level)
-    return sum(place < k for place in ranks) / len(ranks) if ranks else None
+    return sum(rank_index < k for rank_index in ranks) / len(ranks) if ranks else None
 
 
 def delf_mean_average_precision(rankings: Sequence[Sequence[int]], solutions: Sequence[set[int]], k: int) -> float:

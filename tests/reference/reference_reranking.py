@@ -24,15 +24,15 @@ def whitened(vectors: Any, learned_on: Any, dimensions: int) -> Any:
 
 
 def nearest(vector: Any, items: Any) -> list[int]:
-    return sorted(range(len(items)), key=lambda place: -float(vector @ items[place]))
+    return sorted(range(len(items)), key=lambda index: -float(vector @ items[index]))
 
 
 def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
     items, expanded_rows = [unit(item) for item in gallery], []
     for query in map(unit, queries):
         total = query.copy()
-        for place in nearest(query, items)[:k]:
-            total += max(float(query @ items[place]), 0.0) ** alpha * items[place]
+        for index in nearest(query, items)[:k]:
+            total += max(float(query @ items[index]), 0.0) ** alpha * items[index]
         expanded_rows.append(unit(total))
     return np.array(expanded_rows)
 
@@ -40,7 +40,7 @@ def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
 def augmented(gallery: Any, k: int) -> Any:
     items = [unit(item) for item in gallery]
     return np.array([
-        unit(sum((k - rank) / k * items[place] for rank, place in enumerate(nearest(item, items)[:k])))
+        unit(sum((k - rank) / k * items[index] for rank, index in enumerate(nearest(item, items)[:k])))
         for item in items
     ])  # fmt: skip
 

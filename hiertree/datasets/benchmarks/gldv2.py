@@ -77,11 +77,13 @@ def load_gldv2(
     folder = "train" if split.startswith("train") else "index"
     tables = [f"{folder}_label_to_hierarchical.csv"] if hierarchy else []
     data_folder, *files = benchmark.files(root, *LISTS[split], *tables)
-    listed = (_clean if split == "train" else _one_a_row)(files[0])
-    benchmark.verify(split if folder == "train" else folder, len(listed.ids), len(np.unique(listed.landmarks)))
-    images_in, earlier_images = {folder: listed}, [listed] if folder == "index" and split != "index" else []
+    list_images = (_clean if split == "train" else _one_a_row)(files[0])
+    benchmark.verify(
+        split if folder == "train" else folder, len(list_images.ids), len(np.unique(list_images.landmarks))
+    )
+    images_in, earlier_images = {folder: list_images}, [list_images] if folder == "index" and split != "index" else []
     if earlier_images:
-        images_in = {"test": _queries(files[1], listed), folder: listed}
+        images_in = {"test": _queries(files[1], list_images), folder: list_images}
         benchmark.verify("query", len(images_in["test"].ids), 0)
     elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
         earlier_images = [_clean(clean)]
@@ -143,9 +145,8 @@ def _ids(column: Any, path: Path) -> NDArray[Any]:
     """Ids of images, of equal length; their first characters name folders."""
     ids = np.asarray(column.to_numpy(zero_copy_only=False)).astype(str)
     if not np.char.isalnum(ids).all() or np.char.str_len(ids).min() < 3:
-        raise TableError(
-            f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}", expected="letters and digits"
-        )
+        problem = f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}"
+        raise TableError(problem, expected="letters and digits")
     return ids
 
 

@@ -183,9 +183,8 @@ def load_nus_wide(
     image_names = read_words(file, ("image",))["image"]
     names, flags = _labels(labeled_by)
     if len(image_names) != len(flags):
-        raise TableError(
-            f"{labeled_by}: labels of {len(flags)} images", expected=f"the {len(image_names)} of {file.name}"
-        )
+        problem, expected = f"{labeled_by}: labels of {len(flags)} images", f"the {len(image_names)} of {file.name}"
+        raise TableError(problem, expected=expected)
     frequent = np.argsort(-flags.sum(axis=0), kind="stable")[:FREQUENT]
     image_rows = np.flatnonzero(flags[:, frequent].any(axis=1))
     labels = flags[np.ix_(image_rows, frequent)]

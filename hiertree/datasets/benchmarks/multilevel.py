@@ -171,9 +171,9 @@ def load_better_mistakes(
     classes = [*tree.leaves, *(name.partition("/")[0] for name in names)]  # all are numbered alike in every split
     rows = [*map(tree.labels_of, tree.paths(tree.leaves).tolist())]
     ancestors = {leaf: row[:-1] for leaf, row in zip(tree.leaves, rows, strict=True)}
-    unknown = next((row for row, label in enumerate(classes) if label not in ancestors), None)
-    if unknown is not None:
-        raise TableError(f"{folder}: the folder {classes[unknown]!r}", expected=f"a class of {file.name}")
+    stray_row = next((row for row, label in enumerate(classes) if label not in ancestors), None)
+    if stray_row is not None:
+        raise TableError(f"{folder}: the folder {classes[stray_row]!r}", expected=f"a class of {file.name}")
     level_names = benchmark.levels if len(benchmark.levels) == tree.num_levels else tree.level_names
     return benchmark.dataset(
         split,

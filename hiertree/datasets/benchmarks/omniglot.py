@@ -133,9 +133,8 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
         if (drawings.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
             raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="one, or equal ones")
     if not drawings:
-        raise OMNIGLOT.missing(
-            f"no drawing in {', '.join(map(str, sources))}", expected="images_background/<alphabet>/<character>/*.png"
-        )
+        problem = f"no drawing in {', '.join(map(str, sources))}"
+        raise OMNIGLOT.missing(problem, expected="images_background/<alphabet>/<character>/*.png")
     keys = sorted(drawings)
     return pd.DataFrame(keys, columns=["subset", *DRAWING_COLUMNS]), np.stack([drawings[key] for key in keys])
 

@@ -154,8 +154,8 @@ def load_cifar(
     benchmark = BENCHMARKS[f"cifar{classes}"].checked(split, verify)
     is_joint = setting == "s1" or (setting == "s2" and split == "test")
     split_names = ("train", "test") if is_joint else (split,)
-    published = [_published(benchmark, root, name, classes) for name in split_names]
-    images = Batch(*map(np.concatenate, zip(*published, strict=True)))
+    batches = [_published(benchmark, root, name, classes) for name in split_names]
+    images = Batch(*map(np.concatenate, zip(*batches, strict=True)))
     earlier_labels, fields = images.labels[:0], {}
     if setting == "s1":
         rank = _rank_in_class(images.labels[:, -1], seed)
@@ -166,7 +166,7 @@ def load_cifar(
             earlier_labels = images.labels[trains]
             fields = {"queries": np.flatnonzero(rank < S1_QUERIES), "gallery": np.flatnonzero(rank >= S1_QUERIES)}
     elif is_joint:
-        gallery, queries = np.split(np.arange(len(images.names)), [len(published[0].names)])
+        gallery, queries = np.split(np.arange(len(images.names)), [len(batches[0].names)])
         fields = {"queries": queries, "gallery": gallery}
     elif split == "test":
         earlier_labels = _training_labels(benchmark, root, classes)
@@ -327,10 +327,8 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
                 raise ValueError(f"the lists of {query!r:.80} name image {images[uses > 1][0]} twice")
     indices = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
     if boxes.shape != (len(queries), 4) or (indices.size and not 0 <= indices.min() <= indices.max() < len(gallery)):
-        raise TableError(
-            f"{file}: boxes {boxes.shape}, indices up to {indices.max(initial=-1)}",
-            expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
-        )
+        problem = f"{file}: boxes {boxes.shape}, indices up to {indices.max(initial=-1)}"
+        raise TableError(problem, expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}")
     return queries, gallery, boxes, truth
 
 

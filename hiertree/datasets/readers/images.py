@@ -146,11 +146,12 @@ def check_pixels(image: Any, name: str) -> None:
         raise InputError(f"{name} of type {image.dtype}", expected="uint8, or floating in [0, 1]")
     low, high = image.min(), image.max()
     if not (low >= 0 and high <= 1):
-        raise InputError(
+        problem, expected = (
             f"{name} with values from {low:.3g} to {high:.3g}",
-            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
-            remedy="the model normalizes images itself; convert pixels from 0 to 255 to uint8",
+            "uint8 pixels, or floating ones in [0, 1]",
         )
+        remedy = "the model normalizes images itself; convert pixels from 0 to 255 to uint8"
+        raise InputError(problem, expected=f"{expected} without normalization", remedy=remedy)
 
 
 def image_of_pixels(image: NDArray[Any]) -> Image.Image:
@@ -305,11 +306,10 @@ def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:
     max_pixels = Image.MAX_IMAGE_PIXELS if max_pixels is None else max_pixels
     if max_pixels is not None and image.width * image.height > max_pixels:
         image.close()
-        raise ImageError(
-            f"image {name!r} of {image.width} × {image.height} pixels",
-            expected=f"at most {max_pixels:,} pixels, since a small file can fill the memory",
-            remedy="reduce it, or raise images.max_pixels (--set images.max_pixels=N)",
-        )
+        problem = f"image {name!r} of {image.width} × {image.height} pixels"
+        expected = f"at most {max_pixels:,} pixels, since a small file can fill the memory"
+        remedy = "reduce it, or raise images.max_pixels (--set images.max_pixels=N)"
+        raise ImageError(problem, expected=expected, remedy=remedy)
     return image
 
 

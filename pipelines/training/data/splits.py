@@ -104,12 +104,12 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     test_files = map_sources(test.images, _files)
     repeats = [row for row in rows if test_files[row] in training_files]
     if repeats:
-        raise TableError(
-            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} are in "
-            f"{train.split!r} as well, the first {test.images.name(repeats[0])!r}",
-            expected="images that were not trained on",
-            remedy="remove them from one of the splits",
+        problem = (
+            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} are in {train.split!r}"
         )
+        problem += f" as well, the first {test.images.name(repeats[0])!r}"
+        remedy = "remove them from one of the splits"
+        raise TableError(problem, expected="images that were not trained on", remedy=remedy)
 
 
 def _files(images: ImageSource) -> NDArray[np.object_]:
@@ -126,11 +126,10 @@ def hold_out_classes(dataset: ImageDataset, *, fraction: float, seed: int) -> tu
     classes, of_image = np.unique(dataset.paths[:, -1], return_inverse=True)
     num_held_out = round(fraction * len(classes))
     if not 2 <= num_held_out <= len(classes) - 2:
-        raise RecipeError(
-            f"validation.classes={fraction} of {len(classes)} training classes, which holds out {num_held_out}",
-            expected="at least two classes held out, and two left to learn",
-            remedy="change the fraction, or name a split of the data set by validation.split",
-        )
+        problem = f"validation.classes={fraction} of {len(classes)} training classes, which holds out {num_held_out}"
+        expected = "at least two classes held out, and two left to learn"
+        remedy = "change the fraction, or name a split of the data set by validation.split"
+        raise RecipeError(problem, expected=expected, remedy=remedy)
     validation_classes = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:num_held_out]
     is_held = np.isin(of_image.reshape(-1), validation_classes)
     selections = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
@@ -200,11 +199,9 @@ def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
     with raised_as(RecipeError, problem, expected=expected, on=errors):
         labels = _whole_labels(_targets(dataset))
     if _is_one_hot(labels):
-        raise RecipeError(
-            f"{problem}: {labels.shape[1]} columns with a single 1 in every row, which is one-hot",
-            expected="a number of each class, one column a level",
-            remedy="pass the column of the 1, as by argmax",
-        )
+        problem += f": {labels.shape[1]} columns with a single 1 in every row, which is one-hot"
+        remedy = "pass the column of the 1, as by argmax"
+        raise RecipeError(problem, expected="a number of each class, one column a level", remedy=remedy)
     images = ItemImages(dataset)
     images[0]  # an image that is none is refused now, not in the first step of training
     labeling = label_paths(list(labels.T), None, lambda row: f"item {row}")

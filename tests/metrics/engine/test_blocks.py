@@ -34,10 +34,10 @@ def three_threads():
     set_blas_threads(of_the_user)
 
 
-def set_blas_threads(number: int) -> None:
+def set_blas_threads(count: int) -> None:
     """In a thread of its own, which does not keep threadpoolctl from obeying others."""
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(ThreadpoolController().select(user_api="blas").limit, limits=number).result()
+        pool.submit(ThreadpoolController().select(user_api="blas").limit, limits=count).result()
 
 
 def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() -> None:

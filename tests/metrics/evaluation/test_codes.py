@@ -241,14 +241,14 @@ def test_asi_and_ndcg_of_long_tie_groups_are_means_place_by_place():
     levels = random.choice(3, size=len(scores), p=[0.3, 0.4, 0.3])
     result = evaluate_scores(scores[None], levels[None], metrics=["ASI", "NDCG"]).summary()
     totals, asi, gain, best = np.bincount(levels), 0.0, 0.0, np.sort(levels)[::-1]
-    for place in range(1, len(scores) + 1):
-        leading, tied = levels[scores > scores[place - 1]], levels[scores == scores[place - 1]]
-        gain += (2.0**tied - 1).mean() / np.log2(1 + place)
-        for level in (1, 2) if place <= totals[1:].sum() else ():
-            ideal = min(max(place - totals[level + 1 :].sum(), 0), totals[level])
+    for rank in range(1, len(scores) + 1):
+        leading, tied = levels[scores > scores[rank - 1]], levels[scores == scores[rank - 1]]
+        gain += (2.0**tied - 1).mean() / np.log2(1 + rank)
+        for level in (1, 2) if rank <= totals[1:].sum() else ():
+            ideal = min(max(rank - totals[level + 1 :].sum(), 0), totals[level])
             counts = np.arange((tied == level).sum() + 1)
-            chances = hypergeom.pmf(counts, len(tied), counts[-1], place - len(leading))
-            asi += chances @ np.minimum((leading == level).sum() + counts, ideal) / place
+            chances = hypergeom.pmf(counts, len(tied), counts[-1], rank - len(leading))
+            asi += chances @ np.minimum((leading == level).sum() + counts, ideal) / rank
     assert result["ASI"] == pytest.approx(asi / totals[1:].sum(), rel=1e-11)
     expected = gain / ((2.0**best - 1) / np.log2(np.arange(2, len(best) + 2))).sum()
     assert result["NDCG"] == pytest.approx(expected, rel=1e-13)

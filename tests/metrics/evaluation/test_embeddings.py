@@ -42,7 +42,7 @@ def grid_embeddings(random, num_items, dtype=np.float64):
 )
 def test_self_gallery_and_junk_follow_the_definitions(seed, num_levels, retrieval, tied, ties):
     random, separate = np.random.default_rng(seed), retrieval != "self"
-    draw = grid_embeddings if tied else lambda random, number: random.standard_normal((number, 4))
+    draw = grid_embeddings if tied else lambda random, count: random.standard_normal((count, 4))
     embeddings, paths = draw(random, 6), random_tree(random, 6, num_levels)
     gallery = draw(random, 5) if separate else embeddings
     gallery_paths = random_tree(random, 5, num_levels) if separate else paths
@@ -129,8 +129,8 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
         mapped = np.load(tmp_path / "e.npy", mmap_mode="r")
         expected = evaluate(embeddings.astype(dtype), paths).values
         np.testing.assert_array_equal(evaluate(mapped, paths).values, expected)
-        part = evaluate(mapped[:40], paths[:40], mapped, paths).values
-        np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
+        values = evaluate(mapped[:40], paths[:40], mapped, paths).values
+        np.testing.assert_array_equal(values, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
 
 
 @pytest.mark.parametrize(("ranking", "device"), [("whole lists", None), ("tile by tile", None), ("on a device", "cpu")])

@@ -178,7 +178,9 @@ def test_a_frame_not_yet_computed_is_refused():
 
 @pytest.mark.parametrize("library", [pd.DataFrame, polars_of])
 def test_integers_with_missing_ones_among_them_are_refused(library):
-    kinds, classes = ([None if row in (3, 7) else int(label) for row, label in enumerate(part)] for part in IDS.T)
+    kinds, classes = (
+        [None if row in (3, 7) else int(label) for row, label in enumerate(column_ids)] for column_ids in IDS.T
+    )
     with pytest.raises(PathError, match=r"without a label in 'kind' \(2 rows: 3, 7\)"):
         evaluate(EMBEDDINGS, library({"kind": kinds, "class": classes}))
 

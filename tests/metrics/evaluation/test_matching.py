@@ -14,10 +14,10 @@ from hiertree.metrics.evaluation.lists import _match_mappings
 METRICS = ["H-AP", "NDCG", "AP[1]", "R@2", "P@3[1]"]
 
 
-def lists(number: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+def lists(count: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
     random = np.random.default_rng(1)
     run, qrels = {}, {}
-    for query in range(number):
+    for query in range(count):
         items = [f"d{item}" for item in random.permutation(120)[: query % 13].tolist()]
         run[f"q{query}"] = dict(zip(items, random.integers(0, 5, len(items)) / 4, strict=True))  # with ties
         qrels_items = [f"d{item}" for item in random.permutation(12000)[: 3 + query % 4].tolist()] + items[::3]
@@ -38,11 +38,13 @@ def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
     """The same as iterators of records, which are numbered name by name."""
 
     class Record:
-        def __init__(self, query: str, item: str, number: float) -> None:
-            self.query_id, self.doc_id, self.score, self.relevance = query, item, number, number
+        def __init__(self, query: str, item: str, count: float) -> None:
+            self.query_id, self.doc_id, self.score, self.relevance = query, item, count, count
 
-    def records(side: Any) -> Any:
-        return (Record(query, item, number) for query, items in side.items() for item, number in items.items())
+    def records(lists_of_queries: Any) -> Any:
+        return (
+            Record(query, item, count) for query, items in lists_of_queries.items() for item, count in items.items()
+        )
 
     return records(run), records(qrels)
 

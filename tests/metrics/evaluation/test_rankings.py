@@ -51,8 +51,10 @@ def test_a_separate_gallery_and_lists_cut_short_agree_with_the_definitions(retri
         table = reference.hap_relevance(levels, 2)
         row_levels, own_scores = [levels[j] for j in items], [-float(i) for i in range(len(items))]
         found_share = sum(table[level] for level in row_levels) / sum(table[level] for level in levels)
-        part = reference.h_ap(own_scores, row_levels, table)
-        assert result.per_query()["H-AP"][row] == pytest.approx(found_share * part if part else 0.0, abs=1e-12)
+        listed_sum = reference.h_ap(own_scores, row_levels, table)
+        assert result.per_query()["H-AP"][row] == pytest.approx(
+            found_share * listed_sum if listed_sum else 0.0, abs=1e-12
+        )
         terms = reference.precision_terms(own_scores, row_levels, 1, float("inf"), False)
         assert result.per_query()["AP[1]"][row] == pytest.approx(terms / np.count_nonzero(levels), abs=1e-12)
 
@@ -113,7 +115,7 @@ def test_equal_scores_of_a_mapping_are_ties():
 
 
 @pytest.mark.parametrize(
-    ("error", "arguments", "words"),
+    ("error", "arguments", "message"),
     [
         (OptionError, {"run": {"q": []}}, "exactly one of them"),
         (OptionError, {"run": {"q": []}, "qrels": {"p": {}}}, "shared query: such as 'q' and such as 'p'"),
@@ -140,8 +142,8 @@ def test_equal_scores_of_a_mapping_are_ties():
         (PathError, {"run": [[0], [1]], "query_paths": [0, -1]}, "negative ids"),
     ],
 )
-def test_bad_runs_are_refused_with_their_place(error, arguments, words):
-    with pytest.raises(error, match=words):
+def test_bad_runs_are_refused_with_their_place(error, arguments, message):
+    with pytest.raises(error, match=message):
         evaluate_ranking(**arguments)
 
 

@@ -19,8 +19,8 @@ from hiertree.metrics.conventions import improves_downward
 
 
 def value(result, name, row):
-    number = result.per_query()[name].iloc[row]
-    return None if np.isnan(number) else number
+    mean = result.per_query()[name].iloc[row]
+    return None if np.isnan(mean) else mean
 
 
 @settings(max_examples=60)
@@ -116,10 +116,10 @@ def test_options_may_be_numbers_of_numpy_or_fractions():
 
 
 @pytest.mark.parametrize(
-    ("levels", "words"), [([[0, -1]], "levels from -1 to 0"), ([[300, 0]], "levels from 0 to 300")]
+    ("levels", "message"), [([[0, -1]], "levels from -1 to 0"), ([[300, 0]], "levels from 0 to 300")]
 )
-def test_levels_outside_their_range_are_named(levels, words):
-    with pytest.raises(PathError, match=words):
+def test_levels_outside_their_range_are_named(levels, message):
+    with pytest.raises(PathError, match=message):
         evaluate_scores([[2.0, 1.0]], levels)
 
 

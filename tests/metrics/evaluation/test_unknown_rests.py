@@ -51,8 +51,8 @@ def expected_value(metric, scores, levels, ties):
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans(), TIES)
 def test_every_entry_point_counts_an_item_at_the_levels_that_are_known(seed, num_levels, separate, ties):
     random = np.random.default_rng(seed)
-    codes, gallery_codes = (random.integers(0, 2, (number, 5)) * 2.0 - 1 for number in (5, 6))
-    paths, gallery_paths = (known_in_part(random, number, num_levels) for number in (5, 6))
+    codes, gallery_codes = (random.integers(0, 2, (count, 5)) * 2.0 - 1 for count in (5, 6))
+    paths, gallery_paths = (known_in_part(random, count, num_levels) for count in (5, 6))
     gallery = (gallery_codes, gallery_paths) if separate else (None, None)
     items, item_paths = (gallery_codes, gallery_paths) if separate else (codes, paths)
     scores, names = codes @ items.T, names_for(num_levels)
@@ -88,9 +88,9 @@ def test_an_unknown_rest_is_a_class_of_its_own(separate, options):
         ids = random.integers(0, 60, 400)
         options = {"query_ids": ids[:100], "gallery_ids": ids[100:]} if separate else {"query_ids": ids}
     if separate:
-        arrays = [(embeddings[:100], side[:100], embeddings[100:], side[100:]) for side in (paths, unique)]
+        arrays = [(embeddings[:100], labels[:100], embeddings[100:], labels[100:]) for labels in (paths, unique)]
     else:
-        arrays = [(embeddings, side) for side in (paths, unique)]
+        arrays = [(embeddings, labels) for labels in (paths, unique)]
     names = ["NDCG", "AP", "AP[1]", "mAP@R[2]", "ASI"]  # H-AP counts the query itself officially, at the known level
     result, expected = (evaluate(*case, **options, metrics=names) for case in arrays)
     np.testing.assert_array_equal(result.values, expected.values)

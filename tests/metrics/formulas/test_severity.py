@@ -21,13 +21,13 @@ def severity_names(num_levels):
 @given(score_matrices())
 def test_the_parts_of_every_level_add_up_to_hap(case):
     scores, levels, valid, num_levels = case
-    errors, parts = severity_names(num_levels)
+    errors, level_names = severity_names(num_levels)
     for ties in ("average", "worst", "best", "paper", "index"):
-        names = ["H-AP", *parts] if ties == "paper" else ["H-AP", *parts, *errors]
+        names = ["H-AP", *level_names] if ties == "paper" else ["H-AP", *level_names, *errors]
         table = evaluate_scores(
             scores, levels, valid=valid, num_levels=num_levels, metrics=names, ties=ties
         ).per_query()
-        np.testing.assert_allclose(table[parts].sum(axis=1, skipna=False), table["H-AP"], atol=1e-12)
+        np.testing.assert_allclose(table[level_names].sum(axis=1, skipna=False), table["H-AP"], atol=1e-12)
         if ties != "paper":
             sums = table[errors].sum(axis=1, skipna=False).dropna()
             np.testing.assert_allclose(sums, 1.0, atol=1e-12)
@@ -37,8 +37,10 @@ def test_the_parts_of_every_level_add_up_to_hap(case):
 @given(score_matrices(max_items=6, distinct=1))
 def test_severity_is_its_definition_averaged_over_tied_orders(case):
     scores, levels, valid, num_levels = case
-    errors, parts = severity_names(num_levels)
-    result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=[*errors, *parts]).per_query()
+    errors, level_names = severity_names(num_levels)
+    result = evaluate_scores(
+        scores, levels, valid=valid, num_levels=num_levels, metrics=[*errors, *level_names]
+    ).per_query()
     for row in range(len(scores)):
         row_levels, row_scores = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
         table = reference.hap_relevance(row_levels, num_levels)
@@ -50,7 +52,7 @@ def test_severity_is_its_definition_averaged_over_tied_orders(case):
                 row_scores,
             )
             assert_mean(result[name].iloc[row], expected)
-        for level, name in enumerate(parts, start=1):
+        for level, name in enumerate(level_names, start=1):
             expected = reference.over_tied_orders(
                 lambda strict, row_levels=row_levels, level=level, table=table: reference.h_ap_part(
                     strict, row_levels, table, level, False

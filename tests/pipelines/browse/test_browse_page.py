@@ -38,8 +38,8 @@ def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, 
 def vectors(*weights: float) -> np.ndarray:
     """Embeddings in which class, species and image each weigh so much."""
     rows = np.arange(16)
-    parts = zip(weights, (rows // 8, rows // 4, rows), strict=True)
-    return np.concatenate([weight * np.eye(16)[part] for weight, part in parts], axis=1) + 0.01 * np.eye(16, 48, 3)
+    columns = zip(weights, (rows // 8, rows // 4, rows), strict=True)
+    return np.concatenate([weight * np.eye(16)[ids] for weight, ids in columns], axis=1) + 0.01 * np.eye(16, 48, 3)
 
 
 @pytest.fixture(scope="module")
@@ -162,20 +162,18 @@ def test_a_folder_that_names_a_data_set_of_the_hub_fetches_nothing(tmp_path, mon
     assert "hf-hub:OWNER/NAME, which is not fetched" in embedded.without
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "null"])
-def test_a_manifest_that_is_no_object_is_named(tmp_path, content):
+@pytest.mark.parametrize("text", ["[]", "3", "null"])
+def test_a_manifest_that_is_no_object_is_named(tmp_path, text):
     folder = write(tmp_path / "odd", vectors(1, 1, 1))
-    (folder / "manifest.json").write_text(content)
+    (folder / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json cannot be read"):
         read_embedded([folder])
 
 
-@pytest.mark.parametrize(
-    "content", ['{"parameters": []}', '{"parameters": 3}', '{"parameters": {"embedded": 3}}', "{}"]
-)
-def test_a_manifest_of_another_shape_only_costs_the_images(tmp_path, content):
+@pytest.mark.parametrize("text", ['{"parameters": []}', '{"parameters": 3}', '{"parameters": {"embedded": 3}}', "{}"])
+def test_a_manifest_of_another_shape_only_costs_the_images(tmp_path, text):
     folder = write(tmp_path / "odd", vectors(1, 1, 1))
-    (folder / "manifest.json").write_text(content)
+    (folder / "manifest.json").write_text(text)
     embedded = read_embedded([folder])
     assert embedded.images is None
     assert "not where they were embedded from" in embedded.without

@@ -69,6 +69,7 @@ OTHERS = {  # inputs whose reader is tried above, or which are folders
     "labels review clustered": "as labels export, and serves until Ctrl-C",
     "export model": "as embed, and takes minutes",
     "export --images": "a folder",
+    "labels fill cleaned": "as labels cluster",
     "labels fill --embeddings": "in tests/pipelines/labels/test_filling.py; the command needs CLIP's weights",
 }
 SAME = ("--labels", "--gallery", "--gallery-labels", "--image-table", "--instances", "--query-labels", "--images")
@@ -81,6 +82,9 @@ SAME_FORMAT = (
     "--tree",
     "--qrels",
     "--vectors",
+    "--texts",
+    "--edited",
+    "--assignments",
 )
 CHECKED = (".npz", ".gz")
 NUMBER = 12

@@ -35,7 +35,7 @@ CASES = {
     "report": "IN/e.npz --queries 1 --hits 1 --out OUT/report.html",
     "train": f"synthetic-happier {TINY} --out OUT/run",
     "embed": "IN/run IN/photos --no-labels --shard-size 3 --out OUT/embedded",
-    "export": "IN/run --onnx --images IN/photos --out OUT/exported",
+    "export": "IN/run --images IN/photos --out OUT/exported",
     "compare": f"synthetic-happier synthetic-smooth-ap {TINY} --out OUT/compared",
     "demo": "--quick --out OUT/demo",
     "labels scrape": "IN/places.csv --store OUT/s.sqlite --table OUT/scraped.csv WIKIMEDIA",

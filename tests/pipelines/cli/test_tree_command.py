@@ -9,7 +9,7 @@ import click
 import networkx as nx
 import pytest
 
-from hiertree import LabelTree
+from hiertree import LabelTree, options
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.cli.tree import tree
 from hiertree.tree import graphs, label_rows
@@ -153,7 +153,7 @@ def test_the_choices_are_those_of_python():
         "direction": graphs.Direction,
         "multiple_parents": graphs.MultipleParents,
         "forest": graphs.Forest,
-        "uneven": label_rows.Uneven,
+        "uneven": options.Uneven,
         "gaps": label_rows.Gaps,
         "homonyms": Literal[label_rows.Homonyms, graphs.SiblingHomonyms],
         "repeats": label_rows.Repeats,

@@ -58,8 +58,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("photos")
     for name in ("china.jpg", "flower.jpg"):
         picture = Image.fromarray(datasets.load_sample_image(name))
-        for number in range(4):
-            picture.crop((100 * number, 50, 100 * number + 240, 250)).save(folder / f"{name[:-4]}-{number}.png")
+        for index in range(4):
+            picture.crop((100 * index, 50, 100 * index + 240, 250)).save(folder / f"{name[:-4]}-{index}.png")
     return folder
 
 
@@ -152,6 +152,9 @@ def test_the_gallery_of_another_network_is_refused(
     write_embeddings(tmp_path / "wide.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
     with pytest.raises(ShapeError, match="embeddings of 8 dimensions in an index of 9"):
         model.search(tmp_path / "wide.parquet", photos, progress=False)
+    write_embeddings(tmp_path / "codes.parquet", np.eye(5, 8, dtype=np.int8), {"image": list("abcde")}, {})
+    with pytest.raises(InputError, match="embeddings of int8: expected floats"):
+        GalleryIndex.load(tmp_path / "codes.parquet")
     other_model = ht.load_model(run, device="cpu")
     with torch.no_grad():
         other_model.network.projection.weight.neg_()

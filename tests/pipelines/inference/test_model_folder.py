@@ -131,27 +131,27 @@ class _Hub(BaseHTTPRequestHandler):
 
     def _read(self, *, with_body: bool) -> None:
         if "/tree/" in self.path:
-            sizes = {name: len(content) for name, content in self.files.items()}
+            sizes = {name: len(file) for name, file in self.files.items()}
             self._answer([{"type": "file", "path": name, "size": size, "oid": name} for name, size in sizes.items()])
             return
         if self.path.startswith("/api/"):
             siblings = [{"rfilename": name} for name in self.files]
             self._answer({"id": "someone/model", "sha": "0" * 40, "siblings": siblings, "private": False})
             return
-        content = self.files.get(self.path.rpartition("/")[2])
-        self.send_response(404 if content is None else 200)
+        file = self.files.get(self.path.rpartition("/")[2])
+        self.send_response(404 if file is None else 200)
         for name, value in {
-            "Content-Length": str(len(content or b"")),
-            "ETag": f'"{hashlib.sha1(content or b"").hexdigest()}"',
+            "Content-Length": str(len(file or b"")),
+            "ETag": f'"{hashlib.sha1(file or b"").hexdigest()}"',
             "X-Repo-Commit": "0" * 40,
         }.items():
             self.send_header(name, value)
         self.end_headers()
-        if with_body and content:
-            self.wfile.write(content)
+        if with_body and file:
+            self.wfile.write(file)
 
-    def _answer(self, content: object, status: int = 200) -> None:
-        body = json.dumps(content).encode()
+    def _answer(self, value: object, status: int = 200) -> None:
+        body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -5,7 +5,15 @@ import json
 import pytest
 
 from hiertree.errors import OptionError, ScrapeError, TableError
-from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
+from hiertree.pipelines.labels import (
+    CleanSettings,
+    ClusterSettings,
+    ColumnNames,
+    clean_step,
+    cluster_step,
+    read_kept,
+    read_landmarks,
+)
 from hiertree.pipelines.labels.cleaning import describe_cleaning
 from hiertree.pipelines.labels.landmarks import (
     DroppedLandmark,
@@ -113,6 +121,17 @@ def test_a_changed_file_is_refused_by_its_line(tmp_path, cells, complaint):
         file.write(f"{cells}{',' * (1 + len(Origin._fields))}\n")
     with pytest.raises(TableError, match=rf"line 2: .*{complaint}"):
         read_kept(tmp_path)
+
+
+def test_a_table_that_was_cut_at_a_line_is_named_by_the_next_step(landmarks, instances, tmp_path, caplog):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    table = tmp_path / "cleaned" / "dropped.csv"
+    table.write_bytes(b"".join(table.read_bytes().splitlines(keepends=True)[:-2]))
+    with caplog.at_level("INFO"):
+        cluster_step(tmp_path / "cleaned", out=tmp_path / "out", settings=ClusterSettings(clusters=2, restarts=1))
+        cluster_step(tmp_path / "out", out=tmp_path / "again", settings=ClusterSettings(clusters=2, restarts=1))
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("hiertree")]
+    assert messages == [f"{tmp_path / 'cleaned'}: dropped.csv changed since it was written"]
 
 
 def test_other_sources_are_refused(landmarks, instances, store, tmp_path):

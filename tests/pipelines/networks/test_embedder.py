@@ -172,8 +172,8 @@ def weights_of_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.delitem(sys.modules, "weight_names", raising=False)
     source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
     assert isinstance(source, FeatureBackbone)
-    named = {name.replace("layer", "layer_"): tensor for name, tensor in source.network.state_dict().items()}
-    torch.save(named, tmp_path / "weights.pth")
+    renamed_tensors = {name.replace("layer", "layer_"): tensor for name, tensor in source.network.state_dict().items()}
+    torch.save(renamed_tensors, tmp_path / "weights.pth")
     return tmp_path / "weights.pth"
 
 
@@ -244,13 +244,13 @@ def test_local_pth_file_is_used_whatever_a_training_script_wrapped_it_in(tmp_pat
     assert all(torch.equal(tensor, loaded.state_dict()[name]) for name, tensor in source.state_dict().items())
 
 
-@pytest.mark.parametrize("content", [b"no pickle", None, {"epoch": 3}], ids=["junk", "code", "no tensors"])
-def test_pth_file_that_is_not_tensors_alone_is_refused(tmp_path: Path, content: Any) -> None:
+@pytest.mark.parametrize("pickled", [b"no pickle", None, {"epoch": 3}], ids=["junk", "code", "no tensors"])
+def test_pth_file_that_is_not_tensors_alone_is_refused(tmp_path: Path, pickled: Any) -> None:
     path = tmp_path / "weights.pth"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
+    if isinstance(pickled, bytes):
+        path.write_bytes(pickled)
     else:
-        torch.save({"a": Path("an object, not a tensor")} if content is None else content, path)
+        torch.save({"a": Path("an object, not a tensor")} if pickled is None else pickled, path)
     with pytest.raises(RecipeError, match=r"weights\.pth") as refused:
         build_backbone(ModelSettings(backbone="resnet18", pretrained=str(path)), channels=3)
     assert not re.search("trust|weights_only|still be loaded|\n", str(refused.value))

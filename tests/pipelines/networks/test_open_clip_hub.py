@@ -12,7 +12,7 @@ from PIL import Image
 from tiny_clip import CONFIG
 
 import hiertree as ht
-from hiertree.errors import HiertreeError, MissingResourceError, OptionError, RecipeError
+from hiertree.errors import HiertreeError, MissingResourceError, OptionError, RecipeError, ShapeError
 from hiertree.metrics import evaluate
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import GalleryIndex
@@ -69,8 +69,8 @@ def name(request: pytest.FixtureRequest, hub: Path, monkeypatch: pytest.MonkeyPa
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, draw = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for number, path in enumerate(TREE * 2):
-        file = folder.joinpath(*path, f"{number}.png")
+    for index, path in enumerate(TREE * 2):
+        file = folder.joinpath(*path, f"{index}.png")
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(draw.integers(0, 255, (40, 50, 3), dtype=np.uint8)).save(file)
     return folder
@@ -83,11 +83,11 @@ def test_images_and_texts_are_embedded_as_open_clip_does(name: str, photos: Path
     with torch.inference_mode():
         images = clip.encode_image(torch.stack([view(Image.open(file)) for file in files]), normalize=True).numpy()
         classifier = open_clip.build_zero_shot_classifier(clip, tokenize, TEXTS, TEMPLATES).T.numpy()
-        plain = clip.encode_text(tokenize(TEXTS), normalize=True).numpy()
+        embeddings = clip.encode_text(tokenize(TEXTS), normalize=True).numpy()
     model = ht.load_model(f"open_clip:{name}", device="cpu")
     assert model.preprocessing.mean == pytest.approx((0.4, 0.5, 0.6))
     np.testing.assert_allclose(model.embed(photos, progress=False), images, atol=1e-5)
-    np.testing.assert_allclose(model.embed(texts=TEXTS, templates=["{}"]), plain, atol=1e-6)
+    np.testing.assert_allclose(model.embed(texts=TEXTS, templates=["{}"]), embeddings, atol=1e-6)
     np.testing.assert_allclose(model.embed(texts=TEXTS, templates=TEMPLATES), classifier, atol=1e-6)
     embedded = embed(f"open_clip:{name}", photos, tmp_path / "out", overrides=("images.workers=0",))
     np.testing.assert_allclose(read_embeddings(embedded.folder).queries.embeddings, images, atol=1e-5)
@@ -160,25 +160,48 @@ def test_zero_shot_gives_each_level_its_best_text(name: str, photos: Path, paren
     paths = np.array([tree.paths([tree.leaves[TREE.index(path)]])[0] for path in truth])
     values = result.measure(paths)
     sets = [({parent_of[leaf], leaf}, set(path)) for leaf, path in zip(leaves, truth, strict=True)]
-    shared = sum(len(predicted & true) for predicted, true in sets)
-    assert values["hP"] == values["hR"] == values["hF"] == pytest.approx(shared / 16)
+    hits = sum(len(predicted & true) for predicted, true in sets)
+    assert values["hP"] == values["hR"] == values["hF"] == pytest.approx(hits / 16)
     assert values["accuracy[2]"] == np.mean([leaf == path[1] for leaf, path in zip(leaves, truth, strict=True)])
     assert values["accuracy[1]"] == np.mean([kind == path[0] for kind, path in zip(kinds, truth, strict=True)])
     heights = [2 - len(predicted & true) for predicted, true in sets if predicted != true]
     assert values["mistake-severity"] == pytest.approx(np.mean(heights))
 
 
+def test_paths_of_several_depths_are_classified_and_measured(hub: Path, photos: Path) -> None:
+    model = ht.load_model(f"open_clip:local-dir:{next(hub.glob('models--*/snapshots/*'))}", device="cpu")
+    tree = ht.LabelTree.from_paths([("natural", "lake"), ("natural", "tree", "oak"), ("bridge",)], uneven="unknown")
+    result = model.classify(photos, tree, progress=False)
+    leaves = model.embed(photos, progress=False) @ model.embed(texts=["lake", "oak", "bridge"]).T
+    expected = tree.paths(tree.leaves)[leaves.argmax(axis=1)]
+    assert result.paths.tolist() == expected.tolist()
+    assert result.measure(expected) | {"mistake-severity": 0} == {
+        **{
+            f"accuracy[{level}]": np.mean(result.nodes[:, level - 1][rows] == expected[rows, level - 1])
+            for level in (1, 2, 3)
+            if (rows := expected[:, level - 1] >= 0).any()
+        },
+        "hP": 1.0,
+        "hR": 1.0,
+        "hF": 1.0,
+        "mistake-severity": 0,
+    }
+    assert np.isnan(result.measure(expected)["mistake-severity"])
+    with pytest.raises(ShapeError, match="one for each image"):
+        result.measure(expected[:3])
+
+
 def test_what_is_no_model_of_open_clip_is_one_line(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MissingResourceError, match=r"open_clip:hf-hub:no/one.*`hf download no/one`"):
         ht.load_model("open_clip:hf-hub:no/one")
-    for content, problem in (
+    for text, problem in (
         (None, "open_clip_config.json and weights"),
         ("{", "a model of open_clip"),
         ("{}", "model_cfg"),
     ):
-        if content is not None:
-            (tmp_path / "open_clip_config.json").write_text(content)
+        if text is not None:
+            (tmp_path / "open_clip_config.json").write_text(text)
         with pytest.raises((OptionError, RecipeError), match=problem):
             ht.load_model(f"open_clip:local-dir:{tmp_path}")
     model = ht.load_model("timm:test_vit/" + _weights(tmp_path), device="cpu")

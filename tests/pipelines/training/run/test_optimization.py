@@ -14,11 +14,11 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 from hiertree.errors import RecipeError
 from hiertree.losses import HAPPIER, SmoothAP
 from hiertree.pipelines.networks.embedder import Embedder
+from hiertree.pipelines.networks.settings import ModelSettings
 from hiertree.pipelines.training.recipe.settings import (
     OPTIMIZER,
     SCHEDULE,
     AnySchedule,
-    ModelSettings,
     OptimizerSettings,
     ScheduleSettings,
 )
