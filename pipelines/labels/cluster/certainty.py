@@ -55,8 +55,8 @@ def vouching_fractions(lineages: Lineages, assignment: Integers, num_clusters: i
     counts[labels, assignment] -= np.diff(classes.indptr) > 0  # a label does not vouch for itself
     sizes[labels, assignment] -= has_chain
     fractions: Floats = counts / np.maximum(sizes, 1)
-    alone = np.bincount(assignment, minlength=num_clusters)[assignment] == 1
-    fractions[labels[alone], assignment[alone]] = 1
+    is_single = np.bincount(assignment, minlength=num_clusters)[assignment] == 1
+    fractions[labels[is_single], assignment[is_single]] = 1
     return fractions
 
 
@@ -75,9 +75,9 @@ def are_catch_alls(names: Sequence[str], bears: NDArray[np.bool_], assignment: I
     counts = np.zeros((len(names), len(names)))  # of labels of a row's cluster that are what a column's is called
     is_named = assignment < len(names)
     np.add.at(counts, assignment[is_named], bears[is_named])
-    below = (counts > _HALF * sizes[:, None]) & ~np.eye(len(names), dtype=bool)
+    is_below = (counts > _HALF * sizes[:, None]) & ~np.eye(len(names), dtype=bool)
     is_general = np.array([parse(name).certain and parse(name).sense in GENERAL for name in names], dtype=bool)
-    return np.asarray(is_general | (below.sum(axis=0) >= _SUBORDINATE))
+    return np.asarray(is_general | (is_below.sum(axis=0) >= _SUBORDINATE))
 
 
 def are_vouched(
@@ -87,18 +87,18 @@ def are_vouched(
     num_clusters, vouched = len(catch_alls), np.zeros(len(assignment), dtype=bool)
     rows = np.flatnonzero(assignment < num_clusters)
     clusters = assignment[rows]
-    named = np.bincount(clusters, weights=bears[rows, clusters], minlength=num_clusters)
-    is_apt = named >= _HALF * np.bincount(clusters, minlength=num_clusters)
+    bearers = np.bincount(clusters, weights=bears[rows, clusters], minlength=num_clusters)
+    is_apt = bearers >= _HALF * np.bincount(clusters, minlength=num_clusters)
     by_name = bears[rows, clusters] & is_apt[clusters]
     vouched[rows] = ((fractions[rows, clusters] >= _VOUCHED) | by_name) & ~catch_alls[clusters]
     return vouched
 
 
 def likelier_cluster(
-    fractions: Floats, chain: Sequence[str], names: Sequence[str], catch_alls: NDArray[np.bool_], own: int
+    fractions: Floats, chain: Sequence[str], names: Sequence[str], catch_alls: NDArray[np.bool_], own_index: int
 ) -> int | None:
     """The cluster that vouches most for a label, or else the one named by the nearest class above it, if any."""
-    allowed = ~catch_alls & (np.arange(len(names)) != own)
+    allowed = ~catch_alls & (np.arange(len(names)) != own_index)
     best = int(np.argmax(np.where(allowed, fractions[: len(names)], -1)))
     if allowed[best] and fractions[best] >= _HALF:
         return best

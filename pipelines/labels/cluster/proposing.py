@@ -198,8 +198,8 @@ def propose_assigned(
             cluster.kind, float(_votes(embedding.margins[rows]).mean())
         )
     either = np.isin(embedding.labels, sorted(frozenset[str]().union(*(cluster.either for cluster in clusters))))
-    seen = replace(embedding, known=assignment < len(clusters), either=embedding.either | either)
-    return _described(seen, counts, assignment, clusters, margins, levels, {})
+    assigned_embedding = replace(embedding, known=assignment < len(clusters), either=embedding.either | either)
+    return _described(assigned_embedding, counts, assignment, clusters, margins, levels, {})
 
 
 def _described(
@@ -319,27 +319,27 @@ class _Belonging:
 
     def doubt_of(self, row: int) -> tuple[str, str]:
         """Why a label may not belong to its cluster, and the cluster proposed instead; empty where it does, or none."""
-        embedding, own = self.embedding, self.assignment[row]
+        embedding, own_index = self.embedding, self.assignment[row]
         if not embedding.known[row]:
             guesses = self._guesses(row)
             return (f"unknown: {' or '.join(guesses)}?" if guesses else UNKNOWN), next(iter(guesses), "")
         if embedding.lineages[row]:
             return ("", "") if self.vouched[row] else self._doubt_by_chain(row)
-        if self.catch_alls[own]:
+        if self.catch_alls[own_index]:
             return _GENERAL_CLUSTER, UNKNOWN if UNKNOWN not in self.names and len(self.sizes) > len(self.names) else ""
         if self.nearest is not None:
             nearest = self.nearest[row]
-            return ("", "") if nearest in (own, -1) else (f"nearer: {self.names[nearest]}", self.names[nearest])
-        few = self.sizes[own] > 1 and self.senses[own, embedding.senses[row]] <= _FEW
+            return ("", "") if nearest in (own_index, -1) else (f"nearer: {self.names[nearest]}", self.names[nearest])
+        is_rare = self.sizes[own_index] > 1 and self.senses[own_index, embedding.senses[row]] <= _FEW
         noun = embedding.others[row]
         doubts = ["near another cluster"] if self.is_near[row] else []
-        doubts += [f"above it: {noun}" if noun else "few alike"] if few else []
+        doubts += [f"above it: {noun}" if noun else "few alike"] if is_rare else []
         return ", ".join(doubts), ""
 
     def _doubt_by_chain(self, row: int) -> tuple[str, str]:
-        chain, own = self.embedding.chains[row], int(self.assignment[row])
-        target = likelier_cluster(self.fractions[row], chain, self.names, self.catch_alls, own)
-        unknown = UNKNOWN if self.catch_alls[own] and len(self.sizes) > len(self.names) else ""
+        chain, own_index = self.embedding.chains[row], int(self.assignment[row])
+        target = likelier_cluster(self.fractions[row], chain, self.names, self.catch_alls, own_index)
+        unknown = UNKNOWN if self.catch_alls[own_index] and len(self.sizes) > len(self.names) else ""
         reason = f"above it: {chain[0]}" if chain else "few alike"
         return reason, unknown if target is None else self.names[target]
 

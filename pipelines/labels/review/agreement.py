@@ -69,7 +69,7 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
     matched = [[matches.get(cluster_id, -1 - cluster_id) for cluster_id in numbered[0]], numbered[1]]
     scores = partition_agreement(*numbered) if common_labels else {}
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    moved = [
+    movers = [
         label
         for label in all_labels
         if counterparts.get(clusters_by_label[0].get(label), "no match") != clusters_by_label[1].get(label)
@@ -96,7 +96,7 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
             else None,
         },
         "labels": [
-            {"label": label, **_both(placements[0].get(label), placements[1].get(label), label)} for label in moved
+            {"label": label, **_both(placements[0].get(label), placements[1].get(label), label)} for label in movers
         ],
         "clusters": [_both(*pair) for pair in pairs if _description(pair[0]) != _description(pair[1])],
     }
@@ -138,8 +138,8 @@ def describe_agreement(report: dict[str, Any]) -> str:
     labels, pairs = report["labels"], report["clusters"]
     lines.append(f"{len(labels)} labels and {len(pairs)} clusters differ")
     differences = [f"{row['label']}: {_named(row['first'])} | {_named(row['second'])}" for row in labels]
-    described = [f"{_path(pair['first'])} | {_path(pair['second'])}" for pair in pairs]
-    for rows in (differences, described):
+    cluster_lines = [f"{_path(pair['first'])} | {_path(pair['second'])}" for pair in pairs]
+    for rows in (differences, cluster_lines):
         lines += [f"  {row}" for row in rows[:_SHOWN]]
         lines += [f"  … {len(rows) - _SHOWN} more, in --out FILE or --json"] * (len(rows) > _SHOWN)
     return "\n".join(lines)

@@ -155,8 +155,10 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
     for cluster in state.clusters.values():
         for label in sorted(cluster.labels):
             member, left_out = members[label], label in cluster.irrelevant
-            seen = label in cluster.checked or label in cluster.moved or left_out
-            doubt = SAMPLED if label in cluster.sampled and not seen else "" if seen else doubt_of(member, cluster)
+            is_seen = label in cluster.checked or label in cluster.moved or left_out
+            doubt = (
+                SAMPLED if label in cluster.sampled and not is_seen else "" if is_seen else doubt_of(member, cluster)
+            )
             kind = EITHER if label in cluster.either else cluster.kind
             fields = (label, member.landmarks, "" if left_out else cluster.name, kind, SEPARATOR.join(cluster.above))
             target, sampled = member.target if doubt else "", "yes" if label in cluster.sampled else ""
@@ -189,7 +191,7 @@ def read_edited(proposal: Proposal, path: AnyPath) -> State:
     clusters: dict[int, ReviewCluster] = {}
     for index, cluster in enumerate(assigned, start.next_number):
         labels, cluster_id = frozenset(cluster.labels), number_of.get(cluster.name, index)
-        here = frozenset(label for label in labels if home_of[label].number == cluster_id)
+        stayers = frozenset(label for label in labels if home_of[label].number == cluster_id)
         clusters[cluster_id] = ReviewCluster(
             cluster_id,
             cluster.name,
@@ -197,8 +199,8 @@ def read_edited(proposal: Proposal, path: AnyPath) -> State:
             labels,
             cluster.above,
             either=cluster.either,
-            checked=here & cleared,
-            moved=labels - here,
+            checked=stayers & cleared,
+            moved=labels - stayers,
             sampled=labels & sampled,
         )
     for cluster_id, labels in start.homes(start.labels.difference(*(cluster.labels for cluster in assigned))).items():

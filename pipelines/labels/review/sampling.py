@@ -104,8 +104,8 @@ def draw(
     ordered = [labels[index] for labels in members for index in generator.permutation(len(labels))]
     step = max(len(ordered) / max(size, 1), 1)
     start = generator.uniform(0, step)
-    drawn = ordered if step == 1 else [ordered[int(start + index * step)] for index in range(size)]
-    return tuple(drawn[index] for index in generator.permutation(len(drawn)))
+    picks = ordered if step == 1 else [ordered[int(start + index * step)] for index in range(size)]
+    return tuple(picks[index] for index in generator.permutation(len(picks)))
 
 
 def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None:
@@ -113,10 +113,10 @@ def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None
     result = sample_result(proposal, state)
     if not result.is_complete or result.bound <= TARGET:
         return None
-    certain, seen = certain_labels(proposal, state), seen_labels(state)
-    known = {label: label not in state.marked("checked") for label in sorted(certain & seen)}
-    probabilities = refit(features(proposal), known)
-    left = sorted(certain - seen, key=lambda label: (probabilities[label], label))
+    certain, seen_by_people = certain_labels(proposal, state), seen_labels(state)
+    verdicts = {label: label not in state.marked("checked") for label in sorted(certain & seen_by_people)}
+    probabilities = refit(features(proposal), verdicts)
+    left = sorted(certain - seen_by_people, key=lambda label: (probabilities[label], label))
     expected = np.cumsum([probabilities[label] for label in left]) / np.arange(1, len(left) + 1)
     doubted = left[int((expected <= TARGET).sum()) :]
     if not doubted:
@@ -141,13 +141,13 @@ def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:
 def refit(rows: Mapping[str, NDArray[np.float64]], wrong: Mapping[str, bool]) -> dict[str, float]:
     """How probably each label is wrong, by a logistic regression on verdicts, with the shipped fit as prior."""
     mean = np.array(SHIPPED)
-    coefficients, known = mean.copy(), np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
+    coefficients, design = mean.copy(), np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
     truth = np.array(list(wrong.values()), dtype=np.float64)
     for _ in range(_STEPS):
-        probabilities = _sigmoid(known @ coefficients)
-        gradient = known.T @ (probabilities - truth) + (coefficients - mean) / _SPREAD**2
-        weighted = known * (probabilities * (1 - probabilities))[:, None]
-        coefficients -= np.linalg.solve(known.T @ weighted + np.eye(len(mean)) / _SPREAD**2, gradient)
+        probabilities = _sigmoid(design @ coefficients)
+        gradient = design.T @ (probabilities - truth) + (coefficients - mean) / _SPREAD**2
+        weighted = design * (probabilities * (1 - probabilities))[:, None]
+        coefficients -= np.linalg.solve(design.T @ weighted + np.eye(len(mean)) / _SPREAD**2, gradient)
     return {label: float(_sigmoid(row @ coefficients)) for label, row in rows.items()}
 
 
