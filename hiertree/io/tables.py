@@ -292,7 +292,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         check_columns(path, arrow_table.column_names, ())
         names = data_columns(arrow_table.schema)
         columns = {name: arrow_texts(arrow_table.column(name)) for name in names}
-    return pd.DataFrame(columns, index=pd.RangeIndex(1, arrow_table.num_rows + 1), columns=names, dtype=object)
+    lines = pd.RangeIndex(1, arrow_table.num_rows + 1)
+    table: pd.DataFrame = pd.DataFrame(columns, index=lines, columns=names, dtype=object)
+    return table
 
 
 def arrow_texts(column: Any) -> NDArray[Any]:

@@ -106,9 +106,9 @@ def embed(
     from ..inference.embedding import embed_texts
 
     if texts is not None:
-        sentences = {"templates": template} if template else {}
-        result = embed_texts(model, texts, out, levels=options["levels"], **sentences)
-        click.echo(f"{result.folder} holds {result.images} embeddings of texts")
+        sentences: dict[str, Any] = {"templates": template} if template else {}
+        embedded = embed_texts(model, texts, out, levels=options["levels"], **sentences)
+        click.echo(f"{embedded.folder} holds {embedded.images} embeddings of texts")
         return
     options |= {"labeled": not no_labels}
     result = run(model, data, out, **options)

@@ -40,7 +40,8 @@ class Classification(NamedTuple):
             nodes, rows = np.unique(paths[:, level], return_index=True)
             texts = {node: self.tree.labels_of(paths[row].tolist())[level] for node, row in _known(nodes, rows)}
             columns[name] = [texts[node] for node in self.nodes[:, level].tolist()]
-        return pd.DataFrame(columns)
+        table: pd.DataFrame = pd.DataFrame(columns)
+        return table
 
     def measure(self, true_paths: ArrayLike) -> dict[str, float]:
         """Accuracy at each level, and of the best leaves hP, hR, hF and mistake severity.

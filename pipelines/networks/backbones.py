@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from hiertree.errors import MissingResourceError, OptionError, RecipeError, raised_as, require_package, some_of
 
 from .clip import CLIP, HUB, LOCAL, is_described, load_clip, read_description, silence_logs
-from .settings import ModelSettings, import_callable
+from .settings import Interpolation, ModelSettings, import_callable
 from .weights import first_line, load_local_weights, read_weights
 
 _CONFIG = "config"  # of an open_clip model whose options say all
@@ -200,12 +200,12 @@ class ImageView(NamedTuple):
     """How a library prepares the images of a network."""
 
     size: int | Sequence[int]  # of the square after the crop, or its height and width
-    interpolation: str
+    interpolation: Interpolation
     mean: tuple[float, ...]  # of pixels in [0, 1], by channel
     std: tuple[float, ...]
     squeezes: bool  # the whole image to a square, before the central crop
     crop: float = 1.0  # size over the side before the central crop
-    border: list[int] | None = None  # color that completes the square of the whole image
+    border: tuple[int, ...] | None = None  # color that completes the square of the whole image
 
 
 class TimmModel(NamedTuple):
@@ -255,7 +255,7 @@ def find_timm_model(name: str) -> TimmModel:
 def timm_view(name: str) -> ImageView:
     """How the images of a model's weights are prepared."""
     view = find_timm_model(name).view
-    border = [round(255 * value) for value in view["mean"]] if view["crop_mode"] == "border" else None
+    border = tuple(round(255 * value) for value in view["mean"]) if view["crop_mode"] == "border" else None
     statistics = tuple(view["mean"]), tuple(view["std"])
     is_squashed = view["crop_mode"] == "squash"
     return ImageView(view["input_size"][-2:], view["interpolation"], *statistics, is_squashed, view["crop_pct"], border)
@@ -378,7 +378,7 @@ def clip_view(name: str, weights: str | bool) -> ImageView:
         stated = open_clip.get_pretrained_cfg(name, weights if isinstance(weights, str) else "")
     size = config.get("vision_cfg", {}).get("image_size", 224)
     view = merge_preprocess_dict(PreprocessCfg(), stated)
-    interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
-    border = [view["fill_color"]] * 3 if view["resize_mode"] == "longest" else None
+    interpolation: Interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
+    border = (view["fill_color"],) * 3 if view["resize_mode"] == "longest" else None
     statistics = tuple(view["mean"]), tuple(view["std"])
     return ImageView(size, interpolation, *statistics, view["resize_mode"] == "squash", border=border)

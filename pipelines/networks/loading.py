@@ -79,7 +79,7 @@ def library_preprocessing(model: ModelSettings, *, size: int | None = None) -> P
 
 
 def preprocessing_of(
-    view: ViewSettings, model: ModelSettings, *, scales: Sequence[float] = (1.0,), precision: Precision = "32-true"
+    view: ViewSettings, model: ModelSettings, *, scales: tuple[float, ...] = (1.0,), precision: Precision = "32-true"
 ) -> Preprocessing:
     """The preprocessing of a view of images, with the mean and the deviation of a network."""
     mean, std = input_statistics(model, channels=view.channels)
