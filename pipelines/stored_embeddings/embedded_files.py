@@ -171,8 +171,9 @@ class EmbeddingFiles:
 
     def _record(self, file: Path) -> dict[str, Any] | None:
         """What is noted of a shard that is there."""
-        record = self._record_file(file)
-        return read_json_object(record, **{**_RECORD, "remedy": _ANEW}) if file.is_file() and record.is_file() else None
+        record, complaint = self._record_file(file), Complaint(**_RECORD)
+        complaint["remedy"] = _ANEW
+        return read_json_object(record, **complaint) if file.is_file() and record.is_file() else None
 
 
 def _splits(dataset: ImageDataset) -> dict[str, NDArray[np.int64]]:
