@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a block: for fewer, operations take as long to start
-MOST_ROWS = {"cpu": 128}  # of a block: beyond, small batches take more memory and no less time
 FEW_SCORES = 1 << 17  # for which threads are not worth starting
 
 
@@ -224,7 +223,6 @@ def _empty_losses(queries: Tensor) -> LossPerQuery:
 def blocks_of(num_queries: int, num_candidates: int, device: torch.device) -> tuple[int, int]:
     """How many queries a block has, and how many threads compute blocks at the same time."""
     rows = max(1, SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"]) // num_candidates)
-    rows = min(rows, MOST_ROWS.get(device.type, rows))
     if device.type != "cpu" or num_queries * num_candidates < FEW_SCORES:
         return rows, 1  # torch's own operations use all threads, or a GPU
     threads = torch.get_num_threads()
