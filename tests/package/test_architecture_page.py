@@ -23,7 +23,8 @@ from hiertree import relevance
 from hiertree.losses import SupHAP, SupLinearHAP
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels.encode.encoders import EncoderSettings
+from hiertree.pipelines.labels.encode.encoders import text_encoder
+from hiertree.pipelines.labels.settings import EncoderSettings
 
 tied = evaluate_scores([[0.5, 0.5, 0.5, 0.1]], [[1, 0, 0, 1]], metrics=["RBP(p=0.8)"])
 assert np.isclose(tied.summary()["RBP(p=0.8)"], 0.2 * ((1 + 0.8 + 0.8**2) / 3 + 0.8**3))
@@ -34,7 +35,7 @@ for name in "ab":
     open(f"{name}.jpg", "w").close()
 assert datasets.load("flowers", ".", "train").paths.tolist() == [[0, 0], [0, 1]]
 assert relevance.capped_gain(np.zeros((1, 5))).tolist() == [[0, 1, 3, 3, 3]]
-assert EncoderSettings(encoder="hashing").build().encode(["lake", "glacial lake"]).shape == (2, 1024)
+assert text_encoder(EncoderSettings(encoder="hashing")).encode(["lake", "glacial lake"]).shape == (2, 1024)
 open("labels.csv", "w").write("kind,type\\nnatural,lake\\nhuman-made,church\\n")
 print(CliRunner().invoke(commands, ["levels", "labels.csv", "--columns", "kind,type"]).output)
 """
