@@ -111,11 +111,19 @@ def load_network(name: str, *, size: int | None = None, backbone: Backbone | Non
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
     """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
+    from safetensors import SafetensorError
+
     weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
     room, remedy = "room on the disk", "free some and run the same command"
     with (
         files.replacing(weights) as temporary,
-        raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=OSError),
+        raised_as(
+            CheckpointError,
+            f"{weights} was not written",
+            expected=room,
+            remedy=remedy,
+            on=(OSError, SafetensorError),
+        ),
     ):
         files.write_tensors(temporary, embedder.state_dict())
     architecture = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}

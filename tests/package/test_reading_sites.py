@@ -26,6 +26,7 @@ BESIDE = {
     "hiertree/io/tables.py::_open_zipped": "inside the blocks of what reads packed files",
     "hiertree/io/tables.py::_open_zstandard": "inside the blocks of what reads packed files",
     "hiertree/io/tables.py::open_unpacked": "inside the blocks of what reads packed files",
+    "pipelines/browse/server.py::_neighbors_of": "inside a block whose error names the photograph",
     "pipelines/cli/training.py::compare": "prints what it has just written",
     "pipelines/inference/exporting.py::write_onnx": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",

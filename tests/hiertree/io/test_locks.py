@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -116,12 +118,13 @@ except OutputError as error:
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid") or os.geteuid() != 0, reason="acts as two users")
-def test_another_users_dead_lock_does_not_block_and_a_live_one_does(tmp_path):
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    for path in (folder, *folder.parents[:3]):
-        path.chmod(0o777)
+def test_another_users_dead_lock_does_not_block_and_a_live_one_does():
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is below folders of this user alone
+        Path(folder).chmod(0o777)
+        _check_locks_of_two_users(Path(folder))
 
+
+def _check_locks_of_two_users(folder):
     def as_user(user, seconds):
         words = [sys.executable, "-c", AS_USER, str(folder), str(user), str(seconds)]
         return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)

@@ -51,7 +51,7 @@ def test_an_item_whose_labels_are_all_empty_counts_as_unlabeled(folder):
     assert run("qrels", "labels.csv", "--out", "made.txt").exit_code == 0
     assert set(read_trec_qrels("made.txt")) == {"a.jpg", "b.jpg"}
     (folder / "labels.csv").write_text(labels_text.replace("d.jpg,car,van", "d.jpg,car,"))
-    with pytest.raises(EmptyLabelError, match=r"line 5.*by --levels"):
+    with pytest.raises(EmptyLabelError, match=r"line 5.*--uneven unknown"):
         run("evaluate-run", "run.txt", "--tree", "labels.csv")
 
 
@@ -78,7 +78,7 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Missing argument 'RUN'"),
+        ([], "Missing argument 'RUNS...'"),
         (["run.txt"], "judgments (--qrels) or a table of labels (--tree)"),
         (["run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "exactly one of them"),
         (["run.txt", "--tree", "labels.csv", "--device", "cpu"], "No such option"),

@@ -316,7 +316,7 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(
         check_recipe(yaml.safe_load(recipe_file.read_text())).loss.build()
     make_report([run], tmp_path / "report.html")
     with pytest.raises(Exception, match=r"no images to compare on \(own_code:drawn, which the"):
-        export(run, tmp_path / "exported", onnx=True)
+        export(run, tmp_path / "exported")
     (tmp_path / "photos").mkdir()
     with pytest.raises(RecipeError, match="which the folder of a run"):
         embed(run, tmp_path / "photos", tmp_path / "embedded", overrides=["data.root=photos"])
