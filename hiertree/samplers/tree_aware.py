@@ -174,8 +174,8 @@ class ClosedChoice:
         """Draw a child of cost ≤ ``budget``, but not that at ``besides``; its chance is its number of classes."""
         classes_before = self.tree.classes_before[node]
         count = bisect_right(self.tree.child_costs[node], budget)
-        first, after = (besides, besides + 1) if 0 <= besides < count else (count, count)
-        start, stop = classes_before[first], classes_before[after]
+        first, end = (besides, besides + 1) if 0 <= besides < count else (count, count)
+        start, stop = classes_before[first], classes_before[end]
         ticket = int(next(self._draws) * (classes_before[count] - (stop - start)))
         return self.tree.children[node][bisect_right(classes_before, ticket + (stop - start) * (ticket >= start)) - 1]
 

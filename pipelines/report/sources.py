@@ -241,8 +241,8 @@ def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_seed_key)
     with reading_json(comparison / MANIFEST, expected="the manifest of hiertree compare") as record:
-        measured = record["parameters"].get("measured", {})
-        networks = {comparison / source: name for name, source in measured.items()}
+        sources = record["parameters"].get("measured", {})
+        networks = {comparison / source: name for name, source in sources.items()}
     if not run_folders and not networks:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
     first: dict[Path, Path] = {}

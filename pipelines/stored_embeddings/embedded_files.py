@@ -103,16 +103,16 @@ class EmbeddingFiles:
         if not (is_begun or files.is_unused(folder)):
             problem = f"out={folder} holds other files" if folder.is_dir() else f"out={folder} is a file"
             raise OptionError(problem, expected="a new or empty folder, or that of the same call", remedy=_OTHER)
-        if others := sorted(set(folder.glob("part-*.parquet")) - set(self._files)):
-            problem = f"{others[0]} is not of these {len(self._files)} parts"
+        if foreign_parts := sorted(set(folder.glob("part-*.parquet")) - set(self._files)):
+            problem = f"{foreign_parts[0]} is not of these {len(self._files)} parts"
             raise CheckpointError(problem, expected="the same images and options", remedy=_OTHER)
 
     def is_finished(self) -> bool:
         """Whether the same call has written all; a CheckpointError where another has."""
-        finished = read_manifest(self.folder)
-        if finished is None:
+        record = read_manifest(self.folder)
+        if record is None:
             return False
-        entries = {entry["name"]: entry for entry in finished.get("parts", [])}
+        entries = {entry["name"]: entry for entry in record.get("parts", [])}
         for shard in self.shards:
             self._require_same(shard, entries.get(shard.file.name, {}))
         shutil.rmtree(self.folder / SHARDS_FOLDER, ignore_errors=True)

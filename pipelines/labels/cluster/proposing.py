@@ -353,8 +353,8 @@ def _cluster(name: str, margin: float, group_names: tuple[str, ...], label_place
     doubtful = sum(member.landmarks for member in label_places if member.doubt)
     doubts = ["kind"] if abs(margin) < 1 else []
     doubts += ["labels"] if 3 * doubtful > sum(member.landmarks for member in label_places) else []
-    ordered = tuple(sorted(label_places, key=lambda member: (-member.landmarks, member.label)))
-    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), group_names)
+    members = tuple(sorted(label_places, key=lambda member: (-member.landmarks, member.label)))
+    return Cluster(name, kind_of(margin), round(margin, 4), members, ", ".join(doubts), group_names)
 
 
 def are_near(row_silhouettes: Floats, assignment: Integers) -> NDArray[np.bool_]:

@@ -258,8 +258,8 @@ class Sample(Action):
         state.homes([*self.labels, *self.doubted])
         clusters, labels, doubted = tuple(state.clusters.values()), frozenset(self.labels), frozenset(self.doubted)
         new_clusters = [
-            replace(each, sampled=each.labels & labels, doubted=each.doubted | (each.labels & doubted))
-            for each in clusters
+            replace(cluster, sampled=cluster.labels & labels, doubted=cluster.doubted | (cluster.labels & doubted))
+            for cluster in clusters
         ]
         pairs = [pair for pair in zip(clusters, new_clusters, strict=True) if pair[0] != pair[1]]
         before, after = zip(*pairs, strict=True) if pairs else ((), ())

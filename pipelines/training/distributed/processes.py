@@ -117,7 +117,7 @@ class Processes:
         if self.size > 1:
             by_rank = [None] * self.size
             distributed.gather_object(tensor, by_rank if self.is_first else None, dst=0, group=self._group)
-        return [each for each in by_rank if each is not None]
+        return [value for value in by_rank if value is not None]
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors, on any device, with those of the first process."""
