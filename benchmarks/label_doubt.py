@@ -37,7 +37,7 @@ from hiertree.pipelines.labels.encode.place_nouns import words_of
 from hiertree.pipelines.labels.review import sampling
 from hiertree.pipelines.labels.review.actions import Check, MarkLabels, Move, Sample
 from hiertree.pipelines.labels.review.results import doubt_of
-from hiertree.pipelines.labels.review.state import State, initial_state
+from hiertree.pipelines.labels.review.state import ReviewCluster, State, initial_state
 
 REGION = Path(__file__).with_name("region_labels.csv")
 SEEDS, ELSEWHERE, ENOUGH = 20, 5, 0.03
@@ -166,9 +166,8 @@ class Reviewer:
             to = {"to": next(iter(known))} if known else {"name": f"{right[0]} {label}", "kind": home.kind}
             self._do(Move(labels=(label,), **to))
 
-    def _placed(self, cluster: object) -> frozenset[str]:
-        labels: frozenset[str] = getattr(cluster, "relevant") or getattr(cluster, "labels")  # noqa: B009
-        return labels
+    def _placed(self, cluster: ReviewCluster) -> frozenset[str]:
+        return frozenset(cluster.relevant or cluster.labels)
 
     def _sample(self, labels: tuple[str, ...], doubted: tuple[str, ...] = ()) -> None:
         self._do(Sample(labels=labels, doubted=doubted))
