@@ -110,6 +110,7 @@ REFUSED = {
     "all": (_command("demo"),),
     "arrow": (
         "open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",
+        "open('t.xlsx', 'w'); from hiertree.io.tables import read_table; read_table('t.xlsx')",
         _command("evaluate absent.npz --per-query q.parquet"),
     ),
     "download": (_DOWNLOAD,),

@@ -274,6 +274,7 @@ def _without_index(table: pd.DataFrame, required: Sequence[str]) -> pd.DataFrame
 
 
 def _read_sheet(path: Path) -> pd.DataFrame:
+    require_package("python_calamine", extra="arrow")
     import pandas as pd
 
     with reading_file(path, expected="a spreadsheet that pandas reads"):

@@ -26,7 +26,7 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-NOT_IMPORTED = {"tensorboard", "onnx", "onnxscript"}  # but by torch, for its log of a run and its export
+NOT_IMPORTED = {"tensorboard", "onnx", "onnxscript", "python-calamine"}  # but by torch and, for sheets, by pandas
 
 
 def distribution(module: str) -> str:
