@@ -29,7 +29,6 @@ from .benchmarks import (
     load_inaturalist,
     load_inaturalist2021,
     load_inshop,
-    load_labelme,
     load_nus_wide,
     load_omniglot,
     load_revisited,
@@ -42,7 +41,7 @@ from .benchmarks.hashing import GradedDataset
 from .benchmarks.pickled import RevisitedDataset
 from .description import Benchmark, Counts, Download, Verify
 from .huggingface import from_huggingface, load_huggingface
-from .image_dataset import ImageDataset, statistics
+from .image_dataset import ImageDataset
 from .readers.images import ImageSource
 from .registry import CARDS, SplitReport, card_of, check, load_benchmark, place_above
 from .resumable_download import download
@@ -80,7 +79,6 @@ __all__ = [
     "load_inaturalist",
     "load_inaturalist2021",
     "load_inshop",
-    "load_labelme",
     "load_nus_wide",
     "load_omniglot",
     "load_revisited",
@@ -91,7 +89,6 @@ __all__ = [
     "load_vehicleid",
     "load_vggface2",
     "place_above",
-    "statistics",
 ]
 
 

@@ -382,20 +382,6 @@ def write_nus_wide(root: Path) -> None:
         (folder / f"Labels_{label}.txt").write_text("\n".join(rows) + "\n")
 
 
-def write_labelme(root: Path) -> None:
-    """Sixty images, of which ten are queries; features of 8 numbers."""
-    random = np.random.default_rng(0)
-    rows = random.permutation(60) + 1
-    record = {
-        "gist": random.random((60, 8)),
-        "img": random.integers(0, 256, (32, 32, 3, 60), dtype=np.uint8),
-        "ndxtest": rows[:10],
-        "ndxtrain": rows[10:],
-    }
-    root.mkdir(parents=True, exist_ok=True)
-    savemat(root / "LabelMe_gist.mat", record)
-
-
 def write_vggface2(root: Path) -> None:
     """Two people of three images train, and two others are tested."""
     for split, people in {"train": (2, 3), "test": (1, 9)}.items():
@@ -443,7 +429,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "sfm120k": write_sfm120k,
     "imagenet100": write_imagenet100,
     "nus-wide": write_nus_wide,
-    "labelme": write_labelme,
     "vggface2": write_vggface2,
     "ijb-c": write_ijbc,
     "cifar10": lambda root: write_cifar(root, 10),
@@ -501,8 +486,6 @@ SHAPES = {
     ("nus-wide", "train"): Shape(1500, (7,), "Flickr/actor/0002_2124494179.jpg"),
     ("nus-wide", "test"): Shape(2187, (7,), "Flickr/actor/0001_2124494179.jpg", (300, 1887)),
     ("nus-wide", "query"): Shape(300, (7,), "Flickr/actor/0005_2124494179.jpg"),
-    ("labelme", "train"): Shape(50, (50,), "00001"),
-    ("labelme", "test"): Shape(60, (60,), "00001", (10, 50)),
     ("vggface2", "test"): Shape(6, (2,), "n000001/0000_01.jpg"),
     ("ijb-c", "test"): Shape(10, (2,), "images/frames/12_0.png"),
     ("cifar10", "train"): Shape(40, (4,), "data_batch_1_0.png"),

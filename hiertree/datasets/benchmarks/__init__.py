@@ -2,7 +2,6 @@
 
 from .gldv2 import load_gldv2 as load_gldv2
 from .hashing import load_imagenet100 as load_imagenet100
-from .hashing import load_labelme as load_labelme
 from .hashing import load_nus_wide as load_nus_wide
 from .lists import load_aircraft as load_aircraft
 from .lists import load_cars as load_cars
