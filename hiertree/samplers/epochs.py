@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 from typing_extensions import Required
 
-from ..errors import OptionError, TrainingError
+from ..errors import OptionError
 from ..level_columns import path_nodes
 from ..options import check_choice, check_integer, is_integer, require
 
@@ -79,12 +79,9 @@ class PlannedBatches(BatchSampler, ABC):
             raise OptionError(problem, expected="at least one", remedy=advice)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
-        self.sampler, self.drop_last = EpochFollower(self), True
+        self.sampler, self.drop_last = range(len(self._items)), True  # what a BatchSampler has; nothing draws from it
         self._epoch = self._start = self._position = 0
         self._is_begun = False  # the epoch's first batch was yielded, so the next iteration is a new epoch
-        self._is_chosen = False  # set_epoch or load_state_dict has chosen the epoch
-        self._is_announced = False  # Lightning has called follow_epoch
-        self._ahead_of_lightning = 0
 
     def __len__(self) -> int:
         """Number of batches in a whole epoch: as many as the items that it may show fill, but at least one."""
@@ -112,24 +109,6 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("epoch", epoch, least=0)
         self.load_state_dict({"epoch": epoch, "batch": 0})
 
-    def follow_epoch(self, epoch: int) -> None:
-        """As :meth:`set_epoch`, for a count of epochs by Lightning, which may restart at 0 when a run is resumed.
-
-        An epoch that :meth:`set_epoch` or :meth:`load_state_dict` has chosen stands, and the count goes on from it.
-        Batches of another epoch that were taken before the first count are a TrainingError.
-        """
-        is_first, self._is_announced = not self._is_announced, True
-        if self._is_chosen and (is_first or not self._is_begun):
-            self._ahead_of_lightning = self._epoch - epoch
-            self._is_chosen = not self._is_begun
-        elif is_first and self._is_begun and epoch != self._epoch:
-            problem = f"epoch {epoch} after batches of epoch {self._epoch} were taken"
-            expected = "its batches from the first on, where a Trainer with worker processes resumes a run"
-            remedy = f"call set_epoch({epoch}) of the batch sampler before fit"
-            raise TrainingError(problem, expected=expected, remedy=remedy)
-        else:
-            self._go_to(max(0, epoch + self._ahead_of_lightning), 0)
-
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches already yielded.
 
@@ -149,11 +128,10 @@ class PlannedBatches(BatchSampler, ABC):
         epoch, batch = _epoch_and_batch(state, limit=len(self))
         is_whole = batch == len(self)
         self._go_to(epoch + is_whole, 0 if is_whole else batch)
-        self._is_chosen = True
 
     def _go_to(self, epoch: int, batch: int) -> None:
         self._epoch, self._start, self._position = epoch, batch, batch
-        self._is_begun = self._is_chosen = False
+        self._is_begun = False
 
     def _remedy_for_more_classes(self, remedy: str) -> str:
         alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
@@ -192,21 +170,6 @@ def _epoch_and_batch(state: object, *, limit: int) -> tuple[int, int]:
     if epoch < 0 or not 0 <= batch <= limit:
         raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {limit}")
     return epoch, batch
-
-
-class EpochFollower:
-    """The ``sampler`` of a batch sampler, for Lightning's Trainer and Fabric, which announce every epoch to it."""
-
-    def __init__(self, batches: PlannedBatches) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[int]:
-        for batch in self._batches:
-            yield from batch
-
-    def set_epoch(self, epoch: int) -> None:
-        """See :meth:`PlannedBatches.follow_epoch`."""
-        self._batches.follow_epoch(epoch)
 
 
 def ids_at(level: int, paths: NDArray[np.int64]) -> NDArray[np.int64]:

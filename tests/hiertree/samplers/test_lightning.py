@@ -13,7 +13,6 @@ from sampler_cases import LABELS, samplers
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
-from hiertree.errors import TrainingError
 from hiertree.samplers import DistributedBatches
 
 
@@ -78,8 +77,7 @@ def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
     first.save_checkpoint(tmp_path / "two.ckpt")
     assert model.seen == {epoch: expected[epoch] for epoch in (0, 1)}
     sampler = build()
-    if workers:  # they fetch the first batches before the Trainer announces the epoch
-        sampler.set_epoch(2)
+    sampler.set_epoch(2)
     trainer(tmp_path, 4).fit(resumed, loader_of(sampler, workers), ckpt_path=tmp_path / "two.ckpt")
     assert resumed.seen == {epoch: expected[epoch] for epoch in (2, 3)}
 
@@ -95,34 +93,6 @@ def test_fabric_sees_each_epoch_and_goes_on_where_a_state_says(build: Callable[[
     loader = fabric.setup_dataloaders(loader_of(resumed))
     epochs = [[items.tolist() for (items,) in loader] for _ in range(3)]
     assert epochs == [expected[2][4:], expected[3], expected[4]]
-
-
-@pytest.mark.parametrize("build", BUILD)
-def test_an_epoch_chosen_by_hand_before_each_iteration_stands_in_fabric(build: Callable[[], Any]) -> None:
-    sampler = build()
-    loader: Any = lightning.Fabric(accelerator="cpu", devices=1).setup_dataloaders(loader_of(sampler))
-    for epoch in (7, 3, 3):
-        sampler.set_epoch(epoch)
-        assert [items.tolist() for (items,) in loader] == epoch_of(build(), epoch)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("build", BUILD)
-def test_a_resume_whose_workers_have_fetched_another_epoch_fails(tmp_path: Path, build: Callable[[], Any]) -> None:
-    first = trainer(tmp_path, 2)
-    first.fit(Recorder(), loader_of(build(), 1))
-    first.save_checkpoint(tmp_path / "two.ckpt")
-    with pytest.raises(TrainingError, match=r"epoch 2 after batches of epoch 0.*call set_epoch\(2\)"):
-        trainer(tmp_path, 4).fit(Recorder(), loader_of(build(), 1), ckpt_path=tmp_path / "two.ckpt")
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("workers", [0, 1])
-def test_an_epoch_chosen_before_fit_stands_and_is_counted_from(tmp_path: Path, workers: int) -> None:
-    model, sampler = Recorder(), alone()
-    sampler.set_epoch(7)
-    trainer(tmp_path, 2).fit(model, loader_of(sampler, workers))
-    assert model.seen == {0: epoch_of(alone(), 7), 1: epoch_of(alone(), 8)}
 
 
 @pytest.mark.filterwarnings("ignore")
