@@ -27,7 +27,6 @@ from .benchmarks import (
     load_ilias,
     load_imagenet100,
     load_inaturalist,
-    load_inaturalist2021,
     load_inshop,
     load_nus_wide,
     load_omniglot,
@@ -48,48 +47,12 @@ from .resumable_download import download
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 
-__all__ = [
-    "Benchmark",
-    "Counts",
-    "Download",
-    "GradedDataset",
-    "ImageDataset",
-    "ImageSource",
-    "RevisitedDataset",
-    "SplitReport",
-    "available",
-    "check",
-    "describe",
-    "download",
-    "from_huggingface",
-    "load",
-    "load_aircraft",
-    "load_archives",
-    "load_better_mistakes",
-    "load_cars",
-    "load_cifar",
-    "load_cub",
-    "load_dyml",
-    "load_folder",
-    "load_gldv2",
-    "load_huggingface",
-    "load_ijbc",
-    "load_ilias",
-    "load_imagenet100",
-    "load_inaturalist",
-    "load_inaturalist2021",
-    "load_inshop",
-    "load_nus_wide",
-    "load_omniglot",
-    "load_revisited",
-    "load_sfm120k",
-    "load_sop",
-    "load_synthetic",
-    "load_table",
-    "load_vehicleid",
-    "load_vggface2",
-    "place_above",
-]
+__all__ = ["Benchmark", "Counts", "Download", "GradedDataset", "ImageDataset", "ImageSource", "RevisitedDataset"]
+__all__ += ["SplitReport", "available", "check", "describe", "download", "from_huggingface", "load", "place_above"]
+__all__ += ["load_archives", "load_folder", "load_huggingface", "load_synthetic", "load_table"]
+__all__ += ["load_aircraft", "load_better_mistakes", "load_cars", "load_cifar", "load_cub", "load_dyml", "load_gldv2"]
+__all__ += ["load_ijbc", "load_ilias", "load_imagenet100", "load_inaturalist", "load_inshop", "load_nus_wide"]
+__all__ += ["load_omniglot", "load_revisited", "load_sfm120k", "load_sop", "load_vehicleid", "load_vggface2"]
 
 
 def load(

@@ -84,15 +84,6 @@ def write_inaturalist(root: Path) -> None:
     (root / "train2018.json").write_text(json.dumps(document))
 
 
-def write_inaturalist2021(root: Path) -> None:
-    """Three species: two images of each to train, one of them in the small split, and one to test."""
-    for image_id, (*ranks, _) in enumerate(TAXONOMY[1:]):
-        folder = "_".join([f"{image_id:05d}", *ranks, "major"])
-        for name in ("train/0", "train/1", "train_mini/0", "val/9"):
-            split, _, view = name.partition("/")
-            write_image(root / split / folder / f"{view}.jpg", image_id)
-
-
 def write_better_mistakes(root: Path, tree: str, pairs: str, classes: tuple[str, ...]) -> None:
     """An image of each class in each split, and two in the first class of the test, with the pairs of the tree."""
     for image_id, name in enumerate(classes):
@@ -408,7 +399,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "sop": write_sop,
     "inaturalist-full": write_inaturalist,
     "inaturalist-base": write_inaturalist,
-    "inaturalist-2021": write_inaturalist2021,
     "inaturalist-2019": lambda root: write_better_mistakes(
         root, "inaturalist19", INATURALIST_2019, ("nat0000", "nat0001", "nat0002", "nat0003")
     ),
@@ -436,15 +426,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
 }
 
 SHAPES = {
-    ("inaturalist-2021", "train"): Shape(
-        6, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
-    ),
-    ("inaturalist-2021", "train_mini"): Shape(
-        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
-    ),
-    ("inaturalist-2021", "test"): Shape(
-        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/9.jpg"
-    ),
     ("inaturalist-2019", "train"): Shape(4, (2, 2, 2, 2, 2, 3, 4), "nat0000/train0.jpg"),
     ("inaturalist-2019", "test"): Shape(5, (2, 2, 2, 2, 2, 3, 4), "nat0000/test0.jpg"),
     ("aircraft", "train"): Shape(6, (2, 2, 3), "images/0007420.jpg"),

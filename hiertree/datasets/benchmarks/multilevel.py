@@ -1,10 +1,8 @@
-"""Benchmarks of many levels: iNaturalist of 2018, 2019 and 2021, tieredImageNet-H, and DyML.
+"""Benchmarks of many levels: iNaturalist of 2018 and 2019, tieredImageNet-H, and DyML.
 
 * Van Horn et al., *The iNaturalist Species Classification and Detection Dataset* (CVPR 2018), the images of 2018: 8,142
   species, photographed by the public. The retrieval splits, with different species for training and test, are those of
   Brown et al., *Smooth-AP* (ECCV 2020).
-* Van Horn et al., *Benchmarking Representation Learning for Natural World Image Collections* (CVPR 2021): 10,000
-  species. Retrieval splits with different species are not published: all splits have the same.
 * Bertinetto et al., *Making Better Mistakes: Leveraging Class Hierarchies with Deep Networks* (CVPR 2020): splits and
   trees of iNaturalist-2019, 1,010 species, and of tieredImageNet, 608 classes below 235 nodes of WordNet.
 * Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales* (CVPR
@@ -34,7 +32,6 @@ from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import FileImages, image_files
 from ..readers.text_lists import SplitRows, join_lists, read_words, refuse_first, table_of_words, text_lines
-from ..user_images import folders_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,34 +103,6 @@ def _categories(path: Path) -> Any:
     if match is None:
         raise ValueError("no categories")
     return json.JSONDecoder().raw_decode(text, match.end())[0]
-
-
-def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
-    """Read a split of iNaturalist-2021 from folders such as ``03111_Animalia_Chordata_Aves_…_Turdus_merula``.
-
-    The id of a leaf is the number of its folder, the category id of the published JSON, which is not read.
-
-    Args:
-        root: the folder of ``train``, ``train_mini`` and ``val``.
-        split: "train", "train_mini" (50 images of each species), or "test", the validation images.
-        verify: as in :func:`hiertree.datasets.load`.
-    """
-    import pandas as pd
-
-    benchmark = BENCHMARKS["inaturalist-2021"].checked(split, verify)
-    data_folder, folder = benchmark.files(root, "val" if split == "test" else split)
-    earlier_classes = [] if split == "train" else folders_in(data_folder / "train")
-    names = [*earlier_classes, *image_files(folder)]
-    classes = [name.partition("/")[0] for name in names]
-    ranks: dict[int, tuple[str, ...]] = {}
-    for name in dict.fromkeys(classes):
-        category, *labels = name.split("_")
-        if len(labels) != len(RANKS) + 1 or not category.isdecimal():
-            raise TableError(f"{folder}: the folder {name!r}", expected=f"<number>_<{'>_<'.join(RANKS)}>_<species>")
-        ranks[int(category)] = tuple(labels[:-1])
-    species = [int(name.partition("_")[0]) for name in classes]
-    rows = SplitRows(pd.DataFrame({"name": names}), classes.__getitem__, len(earlier_classes))
-    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks)
 
 
 MistakesCollection = Literal["inaturalist-2019", "tieredimagenet-h"]

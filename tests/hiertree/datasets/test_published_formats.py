@@ -239,17 +239,6 @@ def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Pat
         datasets.load("ilias", tmp_path, "test", verify="structure")
 
 
-def test_species_of_2021_are_numbered_alike_in_every_split(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
-    write_benchmark("inaturalist-2021", tmp_path)
-    (tmp_path / "val" / "00001_Animalia_Arthropoda_Insecta_Odonata_Libellulidae_Libellula_major" / "9.jpg").unlink()
-    test = datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
-    assert (test.paths[:, -1].tolist(), test.tree.leaves) == ([0, 2], (0, 1, 2))
-    (tmp_path / "val" / "00002_Plantae_Poa").mkdir()
-    write_image(tmp_path / "val" / "00002_Plantae_Poa" / "1.jpg")
-    with pytest.raises(TableError, match=r"'00002_Plantae_Poa'.*_<genus>_<species>"):
-        datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
-
-
 def test_aircraft_lose_their_banner_and_every_split_numbers_variants_alike(
     benchmark_folders: dict[str, Path], tmp_path: Path
 ) -> None:

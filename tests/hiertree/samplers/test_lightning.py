@@ -21,7 +21,7 @@ def alone() -> Any:
 
 
 def shared() -> Any:
-    return DistributedBatches(samplers()[1], share="split", rank=1, world_size=2)
+    return DistributedBatches(samplers()[1], rank=1, world_size=2)
 
 
 BUILD = [alone, shared]
