@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import pytest
 import torch
+from forked_processes import run_together
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
+from lightning_processes import run_epoch
 from sampler_cases import LABELS, samplers
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset
@@ -121,3 +126,16 @@ def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Calla
     ).train(num_epochs=2)
     assert batches == epoch_of(build(), 0) + epoch_of(build(), 1)
     assert {len(batch) for batch in batches} == {sampler.batch_size}
+
+
+def test_an_epoch_of_two_processes_gives_the_metrics_and_weights_of_one(tmp_path: Path) -> None:
+    for size in (1, 2):
+        run_together(run_epoch, size, find_free_network_port(), str(tmp_path), count=size)
+    (metrics, weights), *others = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("1-0", "2-0", "2-1")
+    )
+    assert set(metrics) == {"H-AP", "NDCG", "R@1"}
+    for other_metrics, other_weights in others:
+        assert other_metrics == pytest.approx(metrics, abs=1e-6)
+        for name, value in weights.items():
+            np.testing.assert_allclose(other_weights[name], value, atol=1e-12)
