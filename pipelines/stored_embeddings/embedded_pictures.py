@@ -39,7 +39,8 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."
     try:
         if embedded:
-            pictures = load_input_images(embedded, parameters.get("split"), labeled=False).dataset.images
+            options = {"labeled": False, "root": parameters.get("root")}
+            pictures = load_input_images(embedded, parameters.get("split"), **options).dataset.images
             if isinstance(pictures, FileImages):
                 return _files(pictures.root, names, source), ""
             name_lists = [list(map(pictures.name, range(len(pictures))))]

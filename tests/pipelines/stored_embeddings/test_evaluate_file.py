@@ -382,6 +382,28 @@ def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out
     assert not any("levels kind → split" in message for message in caplog.messages)
 
 
+def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retrieval, tmp_path, caplog):
+    embeddings, paths = retrieval
+    images = pd.Series([f"{row}.jpg" for row in range(30)])
+    pd.DataFrame({"image": images, "vector": list(embeddings)}).to_parquet(tmp_path / "e.parquet")
+    labels = pd.DataFrame(paths, columns=LABELS).assign(file=images)
+    more = pd.concat([labels, labels[:1].assign(file="other.jpg")]).sample(frac=1, random_state=0)
+    expected = evaluate(embeddings, paths).values
+    for table in (labels, more, more.rename(columns={"file": "image"}), labels.assign(file=[*range(7, 37)])):
+        table.to_csv(tmp_path / "l.csv", index=False)
+        result = evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
+        np.testing.assert_allclose(result.values, expected, rtol=1e-12)
+    assert "l.csv, file, names 0 of 30 images: rows are joined in their order" in caplog.text
+    for table, words in (
+        (more[more.file != "3.jpg"], r"names 29 of 30 images: expected a row for each, '3\.jpg' among them"),
+        (labels.assign(file="photos/" + images), r"names 0 of 30 .*as '0\.jpg' and 'photos/0\.jpg'"),
+        (pd.concat([more, labels[:1]]).rename(columns={"file": "image"}), r"'0\.jpg' twice in image"),
+    ):
+        table.to_csv(tmp_path / "l.csv", index=False)
+        with pytest.raises(TableError, match=words):
+            evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
+
+
 def test_a_column_that_repeats_below_other_labels_is_pointed_out(retrieval, tmp_path, caplog):
     embeddings, paths = retrieval
     np.save(tmp_path / "e.npy", embeddings)
