@@ -111,13 +111,14 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
 
 
 def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The name that was probably meant, in whatever letter case; None if none is near.
+    """The name that was probably meant, in whatever letter case: one that begins so, or a near one; None without any.
 
-    >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("precision", ["H-AP"])
-    ('H-AP', None)
+    >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("ndcg", ["H-AP", "NDCG@10"]), nearest_name("loss", ["H-AP"])
+    ('H-AP', 'NDCG@10', None)
     """
-    lower = {candidate.casefold(): candidate for candidate in names}
-    close = get_close_matches(str(name).casefold(), lower, n=1, cutoff=cutoff)
+    lower, wanted = {candidate.casefold(): candidate for candidate in names}, str(name).casefold()
+    longer = [key for key in lower if len(wanted) > 1 and key.startswith(wanted)]
+    close = longer or get_close_matches(wanted, lower, n=1, cutoff=cutoff)
     return lower[close[0]] if close else None
 
 

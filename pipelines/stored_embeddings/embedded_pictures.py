@@ -47,7 +47,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         else:
             pictures, name_lists = _load_pictures(parameters, source=file)
     except HiertreeError as error:
-        return None, f"The images are not where they were embedded from: {error}"
+        return None, f"The images are not where they were embedded from (--images says where they are): {error}"
     if list(names) not in name_lists:
         return None, "There are other images now where these were embedded from."
     return pictures, ""

@@ -110,7 +110,7 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     pictures = page.select_one(".query").select(".hits li")
     assert len(page.select("#retrievals img")) == 2 * (1 + 3)
     marks = {3: "✓", 2: test.tree.level_names[1], 1: test.tree.level_names[0], 0: "✗"}
-    assert [picture.select_one(".mark").text for picture in pictures] == [
+    assert [picture.select_one(".mark").find(string=True) for picture in pictures] == [
         marks[level] for level in levels[worst, nearest]
     ]
 
