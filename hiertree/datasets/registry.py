@@ -134,7 +134,6 @@ class SplitReport:
         problem: why it cannot be loaded, or None.
         remedy: how to fix that, or None.
         bad_images: names of images that are missing, or damaged if all were decoded.
-        lists: whose lists these are, if several were published and these are not the usual ones.
     """
 
     split: str
@@ -143,7 +142,6 @@ class SplitReport:
     problem: str | None = None
     remedy: str | None = None
     bad_images: tuple[str, ...] = ()
-    lists: str | None = None
 
     @property
     def sound(self) -> bool:
@@ -189,8 +187,7 @@ def check(
         rows = damaged(images, description="decoding images") if decode else missing
         bad = tuple(dict.fromkeys(map(images.name, rows)))
         sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
-        lists = card.lists_of(split, len(dataset), sizes[-1])
-        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, lists=lists))
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad))
     return reports
 
 

@@ -21,7 +21,7 @@ from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, sugg
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.images import IMAGE_SUFFIXES, FileImages, image_files, inside, missing_files
-from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
+from .splits import HoldoutBy, held_out_rows, name_in, names_of_split, rows_of_split, split_to_measure, splits_before
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,18 +106,16 @@ def _dataset(
 
 def folder_of_split(root: Path, split: str) -> Path:
     """The folder of a split, by any of its names."""
-    names = names_of_split(split)
-    for name in names:
-        if name != ".." and Path(name).name == name and (root / name).is_dir():
-            return root / name
+    folders = folders_in(root)
+    if (name := name_in(folders, split)) is not None:
+        return root / name
     if not root.is_dir():
         raise ImageError(f"{root} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
-    folders = folders_in(root)
     remedy = "give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images"
     if split_to_measure(folders):
         remedy = "name one of these, or rename it"
     problem = f"split={split!r} of {root}, which holds {', '.join(folders[:10]) or 'no folder'}"
-    raise OptionError(problem, expected=f"a folder {' or '.join(names)}", remedy=remedy)
+    raise OptionError(problem, expected=f"a folder {' or '.join(names_of_split(split))}", remedy=remedy)
 
 
 def folders_in(root: Path) -> list[str]:
