@@ -319,15 +319,8 @@ def _deliver(
 
 def print_result(result: Evaluation) -> None:
     """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
-    means, bounds = result.summary(), result.confidence_interval()
-    rows = []
-    for name, skipped in result.skipped.items():
-        mean, interval = "—", ""
-        if name in means.index:
-            mean, (low, high) = f"{100 * means[name]:.2f}", bounds.loc[name, ["low", "high"]]
-            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
-        rows.append((name, mean, interval, str(skipped or "")))
-    heads = ("metric", "mean, %", f"95 % interval over {'classes' if result.has_classes else 'queries'}", "skipped")
+    (metric, mean, interval, skipped), rows = result.table(percent=True)
+    heads = (metric, mean, f"{interval} over {'classes' if result.has_classes else 'queries'}", skipped)
     print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries", title_justify="left")
     print_table((), result.convention.rows().items())
 
