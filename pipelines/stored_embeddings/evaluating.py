@@ -26,7 +26,6 @@ from hiertree.options import Uneven, split_options
 from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
-from .judged_pairs import evaluate_judged, read_sides, read_truth
 from .label_columns import LabelColumns, named_rows, number_labels, rows_with_table
 from .locations import files_read, kind_of
 
@@ -243,6 +242,8 @@ def evaluate_pairs(
     ``revisitop`` unless ``metrics`` or ``protocol`` are given; or an ``.npy`` of grades, queries × items. Without
     ``gallery``, ``embeddings`` is a folder that ``hiertree embed`` wrote. The rest is as for :func:`evaluate_file`.
     """
+    from .judged_pairs import evaluate_judged, read_sides, read_truth  # takes the data sets with it
+
     arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
     sources = [Path(source) for source in (embeddings, gallery) if source is not None]
