@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import OptionError, UnevenDepthError, require_package
-from ..io.files import AnyPath
+from ..io.files import IMAGE_SUFFIXES, AnyPath
 from ..io.reading import reading_file
 from ..io.tables import are_names, line_names, read_table, read_table_parts
 from ..level_columns import ADDED
@@ -18,7 +18,7 @@ from ..tree.label_tree import LabelTree
 from .archives import CLASS, LabeledArchives, named_archives
 from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
-from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
+from .readers.images import FileImages, ImageSource, image_files, inside
 from .splits import rows_of_split, split_to_measure
 from .user_images import folder_of_split, folders_in, image_column, load_folder, load_table, require_files
 

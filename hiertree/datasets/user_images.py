@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ..errors import ImageError, OptionError, OtherLayoutError, TableError, UnevenDepthError, some_of
-from ..io.files import AnyPath
+from ..io.files import IMAGE_SUFFIXES, AnyPath
 from ..io.reading import naming_file
 from ..io.tables import line_names, read_table
 from ..level_columns import ADDED
 from ..options import Uneven, check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, suggest_separator
+from ..tree.labels_to_paths import Labeled, label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import Labeled, label_paths
-from .readers.images import IMAGE_SUFFIXES, FileImages, image_files, inside, missing_files
+from .readers.images import FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, name_in, names_of_split, rows_of_split, split_to_measure, splits_before
 
 if TYPE_CHECKING:

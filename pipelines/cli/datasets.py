@@ -164,10 +164,10 @@ def split(
     were never seen in training. By images, every class is divided, and train holds some of its images. What training
     refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.labels_to_paths import label_paths
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
     from hiertree.tree.label_rows import plain_label
+    from hiertree.tree.labels_to_paths import label_paths
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")

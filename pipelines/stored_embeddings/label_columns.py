@@ -13,14 +13,13 @@ import numpy as np
 
 from hiertree import LabelTree
 from hiertree.arrays import check_order
-from hiertree.datasets.labels_to_paths import label_paths
-from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import InputError, OptionError, TableError
-from hiertree.io.files import AnyPath
+from hiertree.io.files import IMAGE_SUFFIXES, AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
 from hiertree.options import Uneven
 from hiertree.tree.label_rows import suggest_separator
+from hiertree.tree.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,6 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.datasets import ImageDataset, place_above
 from hiertree.datasets.archives import TarImages
-from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import (
     FileImages,
     channels_last,
@@ -32,6 +31,7 @@ from hiertree.errors import (
 )
 from hiertree.io.progress import track
 from hiertree.metrics.conventions import PROTOCOLS
+from hiertree.tree.labels_to_paths import label_paths
 
 from ..recipe.schema import Recipe
 
