@@ -144,11 +144,12 @@ class Reviewer:
         self.members = {member.label: member for cluster in proposal.clusters for member in cluster.labels}
         self.state, self.held, self.keys_to_enough = initial_state(proposal), True, None
         self.excepted: frozenset[str] = frozenset()
+        self.probabilities = sampling.refit(sampling.features(proposal), {})
         self._do(Sample(labels=sampling.draw(proposal, self.state, seed=seed)))
 
     def review(self) -> Reviewer:
         """Answer until nothing is left."""
-        while rows := sorted(self._rows(), key=lambda row: (row[0], -len(row[1]))):
+        while rows := sorted(self._rows(), key=self._order):
             if self.keys_to_enough is None and self.wrong() <= ENOUGH:
                 self.keys_to_enough = self.keys
             was_complete = sampling.sample_result(self.proposal, self.state).is_complete
@@ -180,6 +181,9 @@ class Reviewer:
                     continue
                 rows[-1 if label in self.excepted else rank, number, proposal].append(label)
         return [(rank, labels) for (rank, *_), labels in rows.items()]
+
+    def _order(self, row: tuple[int, list[str]]) -> tuple[int, float]:
+        return row[0], -float(np.mean([self.probabilities[label] for label in row[1]]))
 
     def _proposal(self, label: str, home: ReviewCluster) -> str:
         member = self.members[label]

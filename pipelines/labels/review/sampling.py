@@ -25,7 +25,8 @@ from ..encode.place_nouns import parse
 from .actions import Sample
 from .state import State
 
-TARGET, CONFIDENCE = 0.05, 0.95
+TARGET = 0.05
+_RARE = 0.05 - 1e-12  # the probability of what is called impossible; one draw in twenty itself is not
 # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
 SHIPPED = (-0.40, -0.87, -1.09, -0.37, -0.47)
 _SPREAD = 3.0  # of the coefficients about those
@@ -69,10 +70,10 @@ def upper_bound(wrong: int, checked: int, certain: int) -> float:
     from scipy.stats import hypergeom
 
     counts = range(wrong, certain - (checked - wrong) + 1)
-    first_improbable = bisect_left(
-        counts, True, key=lambda count: bool(hypergeom.cdf(wrong, certain, count, checked) < 1 - CONFIDENCE)
+    first_rare = bisect_left(
+        counts, True, key=lambda count: bool(hypergeom.cdf(wrong, certain, count, checked) < _RARE)
     )
-    return counts[first_improbable - 1] / certain if certain else 1.0
+    return counts[first_rare - 1] / certain if certain else 1.0
 
 
 def sample_size(certain: int) -> int:
@@ -83,9 +84,9 @@ def sample_size(certain: int) -> int:
     """
     from scipy.stats import hypergeom
 
-    of_many = int(np.ceil(np.log(1 - CONFIDENCE) / np.log(1 - TARGET)))
+    of_many = int(np.ceil(np.log(_RARE) / np.log(1 - TARGET)))
     too_many, sizes = min(int(TARGET * certain) + 1, certain), np.arange(min(certain, of_many) + 1)
-    return int(np.argmax(hypergeom.cdf(0, certain, too_many, sizes) < 1 - CONFIDENCE))
+    return int(np.argmax(hypergeom.cdf(0, certain, too_many, sizes) < _RARE))
 
 
 def certain_labels(proposal: Proposal, state: State) -> frozenset[str]:
@@ -135,6 +136,7 @@ def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None
     doubted = left[int((expected <= TARGET).sum()) :]
     if not doubted:
         return None
+    doubted += [label for label, is_wrong in verdicts.items() if is_wrong]  # the next bound is of the others
     return Sample(labels=draw(proposal, state, seed=seed, but=doubted), doubted=tuple(doubted))
 
 

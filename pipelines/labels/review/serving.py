@@ -39,7 +39,7 @@ from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
 from .actions import Number, StrictModel
 from .results import read_outcome, with_sample, write_review_table
-from .sampling import sample_result
+from .sampling import features, refit, sample_result
 from .session import News, PostedRequest, Session, load_two_means
 from .state import initial_state
 
@@ -152,6 +152,7 @@ class Review:
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
         index_of = {cluster.name: index for index, cluster in enumerate(clusters)}
+        wrong = refit(features(self.session.proposal), {})
         return {
             "annotator": self.session.annotator,
             "log": str(self.session.log.path),
@@ -162,6 +163,7 @@ class Review:
                     "doubt": member.doubt,
                     "hypernyms": member.hypernyms,
                     "target": index_of.get(member.target),
+                    "wrong": round(wrong[member.label], 4),  # how probably
                     "examples": self._examples.get(member.label, []),
                 }
                 for cluster in clusters
