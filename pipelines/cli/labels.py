@@ -181,7 +181,11 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     is_flag=True,
     help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
 )
-@click.option("--sample", type=click.IntRange(min=0), default=40, help="Certain labels to check first in a new log.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    help="Certain labels to check first in a new log; as many as show, if none is wrong, that at most 5 % are.",
+)
 @click.option("--table", type=OUTPUT_FILE, help="CSV to write instead of the page, for 'labels export --edited'.")
 @port_option
 @no_browser_option
