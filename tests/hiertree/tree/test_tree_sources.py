@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import networkx as nx
 import pandas as pd
 import pyarrow as pa
@@ -19,7 +17,7 @@ NAMES = ["kind", "supercategory", "landmark_id"]
 
 
 @pytest.fixture
-def tree() -> ht.LabelTree:
+def tree():
     return ht.LabelTree.from_paths(ROWS, level_names=NAMES)
 
 
@@ -50,8 +48,7 @@ def test_missing_cells_at_the_end_of_a_row_are_padded():
 
 
 @pytest.mark.parametrize(
-    ("gaps", "path", "common_level"),
-    [("above", ("natural", "natural", 17), 2), ("below", ("natural", 17, 17), 1)],
+    ("gaps", "path", "common_level"), [("above", ("natural", "natural", 17), 2), ("below", ("natural", 17, 17), 1)]
 )
 def test_a_gap_in_the_middle_is_filled_as_asked(tmp_path, gaps, path, common_level):
     file = tmp_path / "labels.csv"
@@ -115,7 +112,7 @@ def test_a_json_tree_with_a_defect_is_refused_by_name(nodes, tmp_path):
 
 
 @pytest.mark.parametrize("order", ["[0, 0]", "[0]", "[1, 2]", '["a", 0]', "[]", "3"])
-def test_a_json_tree_with_another_order_than_that_of_its_leaves_is_refused(order: str, tmp_path: Path) -> None:
+def test_a_json_tree_with_another_order_than_that_of_its_leaves_is_refused(order, tmp_path):
     file, nodes = tmp_path / "tree.json", '[{"label": "a"}, {"label": "b"}]'
     head = '"format": "hiertree-label-tree-1", "level_names": ["x"]'
     file.write_text(f'{{{head}, "children": {nodes}, "leaf_order": {order}}}')
@@ -128,12 +125,7 @@ def test_leaves_are_made_once(tree):
 
 
 @pytest.mark.parametrize(
-    "reader",
-    [
-        lambda file: ht.LabelTree.from_edges(read_edges(file)),
-        ht.LabelTree.from_json,
-    ],
-    ids=["edges", "json"],
+    "reader", [lambda file: ht.LabelTree.from_edges(read_edges(file)), ht.LabelTree.from_json], ids=["edges", "json"]
 )
 def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, reader):
     file = tmp_path / "tree.txt"

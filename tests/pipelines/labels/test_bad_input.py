@@ -7,13 +7,7 @@ import pytest
 
 from hiertree.errors import EmbeddingError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels import (
-    CleanSettings,
-    ClusterSettings,
-    clean_step,
-    cluster_step,
-    export_step,
-)
+from hiertree.pipelines.labels import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 
 HEADER = "landmark_id,category,instance_of\n"

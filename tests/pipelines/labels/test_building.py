@@ -8,12 +8,7 @@ from PIL import Image
 
 import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError, TableError
-from hiertree.pipelines.labels import (
-    ImagesSettings,
-    build,
-    images_step,
-    read_proposal,
-)
+from hiertree.pipelines.labels import ImagesSettings, build, images_step, read_proposal
 from hiertree.pipelines.labels.export.tree_page import example_pictures, tree_of
 from hiertree.pipelines.labels.settings import ImageFolderSettings
 from hiertree.tree import H_GLDV2_LEVELS
@@ -71,10 +66,7 @@ def test_a_small_table_end_to_end(small, tmp_path):
     assert result.report["kept"] == len(result.tree) == 15
     assert result.report["distinct_labels"] == 10
     assert result.report["scraped_ids_without_landmark"] == 1
-    assert result.report["mended_labels"] == {
-        "Road bridge": "road bridge",
-        "church building (1909)": "church building",
-    }
+    assert result.report["mended_labels"] == {"Road bridge": "road bridge", "church building (1909)": "church building"}
     first = rows(result.exported / "hierarchical.csv")[0]
     assert first == {
         "landmark_id": "0",

@@ -240,8 +240,5 @@ def test_labels_that_look_like_several_values_are_named_with_what_separates_them
 def test_ids_of_known_classes_are_named_and_urls_are_no_labels():
     texts = ["Q23397", "http://www.wikidata.org/entity/Q12323", "Q99999999999", "https://commons.wikimedia.org/wiki/X"]
     result = clean_landmarks([Landmark(n, "", (InstanceValue(text),)) for n, text in enumerate(texts)])
-    assert [(item.labels, item.item_ids) for item in result.kept] == [
-        (("lake",), ("Q23397",)),
-        (("dam",), ("Q12323",)),
-    ]
+    assert [(item.labels, item.item_ids) for item in result.kept] == [(("lake",), ("Q23397",)), (("dam",), ("Q12323",))]
     assert [dropped.origin.reason for dropped in result.dropped] == ["only a Wikidata id", "a URL"]

@@ -35,12 +35,7 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     folder = images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
     loaded = {
         split: load_table(
-            folder.table,
-            split,
-            root=folder.root,
-            image="image",
-            levels=list(folder.levels),
-            split_column="split",
+            folder.table, split, root=folder.root, image="image", levels=list(folder.levels), split_column="split"
         )
         for split in ("train", "test")
     }
@@ -144,11 +139,7 @@ def test_ids_written_otherwise_are_counted_and_named(small_export, tmp_path, cap
 
 
 @settings(max_examples=50)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    fraction=st.floats(0, 1),
-    seed=st.integers(0, 5),
-)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), fraction=st.floats(0, 1), seed=st.integers(0, 5))
 def test_every_supercategory_gives_its_fraction_but_for_rounding(sizes, fraction, seed):
     paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
     mask = np.array(_held_out(paths, fraction, seed=seed))
