@@ -15,29 +15,14 @@ from hiertree.tree import H_GLDV2_LEVELS
 
 STEPS = ("cleaned", "clustered", "exported", "tree")
 EXPORTED = {
-    "hierarchical.csv",
-    "tree.json",
-    "tree.csv",
-    "provenance.parquet",
-    "clusters.csv",
-    "labels.csv",
-    "dropped.csv",
-    "hypernyms.csv",
-    "report.json",
-    "history.json",
-    "README.md",
-    "manifest.json",
+    *("hierarchical.csv", "tree.json", "tree.csv", "provenance.parquet", "clusters.csv", "labels.csv"),
+    *("dropped.csv", "hypernyms.csv", "report.json", "history.json", "README.md", "manifest.json"),
 }
 
 
 def rows(path):
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def washington_plan(shared_data):
-    table = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    return {"landmarks": table, "columns": {"instance_of": "supercategory"}}
 
 
 @pytest.fixture
@@ -48,12 +33,6 @@ def small(landmarks, instances):
         return {"landmarks": landmarks, "instances": instances, "cluster": {"clusters": 6}, **sections}
 
     return plan
-
-
-@pytest.fixture(scope="module")
-def washington(shared_data, tmp_path_factory):
-    plan = washington_plan(shared_data)
-    return build(plan, out=tmp_path_factory.mktemp("washington") / "out"), plan
 
 
 def test_a_small_table_end_to_end(small, tmp_path):

@@ -220,14 +220,21 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
     assert Scraping.runs > 150
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-@pytest.mark.parametrize("source", ["api", "html"])
-def test_every_kind_of_place_is_found_as_it_is(tmp_path, kind, source):
-    universe, time = Places(), FakeTime()
-    universe.add_place(kind)
-    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{universe.urls[0]}\n", encoding="utf-8")
-    with Wikimedia(universe) as server:
-        asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
-        scrape(tmp_path / "t.csv", store=tmp_path / "s.sqlite", settings=asking, clock=time.clock)
-    with Store(tmp_path / "s.sqlite") as store:
-        assert [seen(outcome) for outcome in outcomes(store)] == (universe.api if source == "api" else universe.html)
+@pytest.mark.parametrize("noted", [False, True])
+def test_every_kind_of_place_is_found_as_it_is_by_either_source(tmp_path, noted):
+    universe, facts_of_source = Places(noted=noted), {}
+    for kind in KINDS:
+        universe.add_place(kind)
+    rows = "".join(f"{index},{url}\n" for index, url in enumerate(universe.urls))
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n{rows}", encoding="utf-8")
+    for source, truth in (("api", universe.api), ("html", universe.html)):
+        with Wikimedia(universe) as server, Store(tmp_path / f"{source}.sqlite") as store:
+            asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
+            scrape(tmp_path / "t.csv", store=store.path, settings=asking, clock=FakeTime().clock)
+            assert dict(zip(KINDS, map(seen, outcomes(store)), strict=True)) == dict(zip(KINDS, truth, strict=True))
+            assert store.counts()["failures"] == 0
+            labeled = [outcome for outcome in outcomes(store) if outcome.status != "unlabeled"]
+            facts_of_source[source] = [(outcome.origin.item, outcome.values) for outcome in labeled]
+            abroad = universe.title(list(KINDS).index("abroad"))
+            assert [title_of(key) for request in server.asked for key in request.keys].count(abroad) == 1
+    assert facts_of_source["api"] == facts_of_source["html"]
