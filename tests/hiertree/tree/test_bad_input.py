@@ -51,12 +51,6 @@ def test_a_table_without_rows_is_named(tmp_path):
         ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])
 
 
-def test_a_deeply_nested_file_is_no_tree(tmp_path):
-    (tmp_path / "t.json").write_text('{"format": "hiertree-label-tree-1", "children": ' + "[" * 100_000)
-    with pytest.raises(TableError, match=r"t\.json"):
-        ht.LabelTree.from_json(tmp_path / "t.json")
-
-
 @pytest.mark.parametrize("ids", [None, 3, [["a"]], [{}]])
 def test_leaf_ids_are_a_sequence_of_hashable_ids(ids):
     with pytest.raises(HiertreeError, match="leaf ids"):

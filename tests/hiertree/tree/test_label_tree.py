@@ -235,13 +235,6 @@ def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):
     assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "other"}', '{"format": "hiertree-label-tree-1"}'])
-def test_foreign_json_is_refused(tmp_path, content):
-    (tmp_path / "tree.json").write_text(content)
-    with pytest.raises(TableError, match=r"tree\.json"):
-        ht.LabelTree.from_json(tmp_path / "tree.json")
-
-
 def test_csv_errors_name_file_and_line(tmp_path):
     (tmp_path / "labels.csv").write_text("kind,leaf\nnatural,1\n,2\n")
     with pytest.raises(EmptyLabelError, match=r"labels\.csv, line 3: the label of level 1"):
