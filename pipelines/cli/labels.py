@@ -44,7 +44,7 @@ OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to m
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
-PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
+PAGE = DeclaredPath("output", "file", siblings=(".svg",))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -251,7 +251,7 @@ def export(clustered: Path, review: Path | None, edited: Path | None, settings: 
 
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg, is put beside it.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
     """Show the tree of EXPORT as a page to explore and search, and as a drawing.

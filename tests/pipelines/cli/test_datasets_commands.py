@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_files import NAMES, write_benchmark
+from printed_commands import status_of
 from project import ROOT
 
 from hiertree import datasets
-from hiertree.pipelines.cli.application import main
 
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["datasets", *map(str, arguments)])
-    return int(ended.value.code or 0)
+run = partial(status_of, "datasets")
 
 
 def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
