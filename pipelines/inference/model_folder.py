@@ -50,6 +50,12 @@ class ModelRecord(NamedTuple):
         with reading_file(recipe, expected="a recipe", kind=CheckpointError):
             return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, values)
 
+    @property
+    def text_encoder(self) -> str | None:
+        """The encoder of the texts that it was trained with, if it was."""
+        texts = (self.recipe or {}).get("texts")
+        return str(texts["encoder"]) if isinstance(texts, dict) and "encoder" in texts else None
+
     def numbers(self) -> dict[str, float]:
         """The metrics that are numbers, by name."""
         values = (self.metrics or {}).get("metrics") or {}
@@ -161,7 +167,9 @@ def _is_replaceable(folder: Path) -> bool:
 
 def _strip_place(text: str) -> str:
     """An absolute path without this machine's folders; other texts as they are."""
-    return PurePath(text).name if PurePath(text).is_absolute() else text
+    library, colon, path = text.rpartition(":")  # local-dir:/…, but no address of the web
+    is_local = PurePath(path).is_absolute() and not path.startswith("//")
+    return f"{library}{colon}{PurePath(path).name}" if is_local else text
 
 
 def _metrics_section(record: ModelRecord) -> str:
