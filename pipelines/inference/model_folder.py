@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -132,30 +132,6 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
             repository, revision=revision or tagged or None, token=token, allow_patterns=patterns
         )
     return Path(snapshot)
-
-
-def upload_model(
-    save: Callable[[Path], object], name: str, *, private: bool | None, token: str | None, message: str
-) -> str:
-    """Put what ``save`` writes on the hub; returns the address of the commit."""
-    import tempfile
-
-    require_package("huggingface_hub", extra="train")
-    from huggingface_hub import HfApi
-
-    api = HfApi(token=token)
-    with raised_as(
-        MissingResourceError,
-        f"{name} on the hub",
-        expected="OWNER/NAME where you may write, and a connection",
-        remedy="`hf auth login` sets your token",
-        on=(OSError, ValueError),
-    ):
-        repository = api.create_repo(name, private=private, exist_ok=True).repo_id
-        with tempfile.TemporaryDirectory() as folder:
-            save(Path(folder) / "model")
-            done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
-    return str(done)
 
 
 def _is_replaceable(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
+from ..hub import upload
 from ..networks.clip import HUB, TEMPLATES
 from ..networks.embedder import Embedder, embed_at_scales, require_finite
 from ..networks.loading import Backbone, is_pretrained, load_network
@@ -33,7 +35,7 @@ from ..training.data.texts import AnyTextTower, load_text_tower
 from ..training.data.views import ImageViews
 from ..training.recipe.settings import ImageSettings
 from .image_inputs import as_image_source, images_of_batch
-from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
+from .model_folder import TREE, ModelRecord, download_model, save_model
 from .zero_shot import Classification, Parents, classify_by_text, labels_of_nodes
 
 if TYPE_CHECKING:
@@ -231,7 +233,10 @@ class TrainedModel:
             MissingResourceError: the hub is out of reach, or refuses.
             MissingPackageError: huggingface_hub is not installed.
         """
-        return upload_model(self.save, name, private=private, token=token, message=commit_message)
+        with TemporaryDirectory() as folder:
+            model = Path(folder) / "model"
+            self.save(model)
+            return upload(model, name, kind="model", private=private, token=token, message=commit_message)
 
     @cached_property
     def weights(self) -> str:
