@@ -66,6 +66,11 @@ result_options = options_of(
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
     option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance."),
 )
+nodes_option = flag(
+    "--gallery-nodes",
+    "Items are nodes of the tree, as texts that name them: relevant to what is at or below; for paths that end, "
+    "--uneven unknown.",
+)
 codes_option = flag("--codes", "Rank by Hamming distance between the signs of embeddings.")
 
 
@@ -130,6 +135,7 @@ def embed(
 @column_options
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
+@nodes_option
 @field_options(Conventions)
 @codes_option
 @field_options(Search)
@@ -158,6 +164,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 )
 @query_labels_option
 @column_options
+@nodes_option
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )

@@ -88,6 +88,10 @@ def build_backbone(
         network = _small_cnn(model, channels)
     elif model.backbone.startswith(CLIP):
         network = build_clip_tower(model, **options)
+        if model.unlocked_groups is not None:
+            lock: Any = network.lock
+            with raised_as(RecipeError, "model.unlocked_groups", expected="as its lock takes", on=AssertionError):
+                lock(unlocked_groups=model.unlocked_groups, freeze_bn_stats=True)
     else:
         network = build_timm_network(model, **options)
     if model.gradient_checkpointing:

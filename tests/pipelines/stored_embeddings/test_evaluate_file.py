@@ -16,6 +16,7 @@ import torch
 import hiertree as ht
 from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels, write_trec_run
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings import embeddings_files
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
@@ -667,3 +668,33 @@ def test_floats_and_spellings_of_one_class_are_one(retrieval, tmp_path):
     frame.astype({"name": float}).to_csv(tmp_path / "l.csv", index=False)
     np.testing.assert_array_equal(evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv").values, expected)
     np.testing.assert_array_equal(evaluate(embeddings, frame).values, expected)
+
+
+def test_texts_of_inner_nodes_are_items_of_the_gallery_by_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    nodes = ["name,kind,species", "bird,bird,", "robin,bird,robin", "sparrow,bird,sparrow", "dog,mammal,dog"]
+    (tmp_path / "nodes.csv").write_text("\n".join(nodes))
+    (tmp_path / "photos.csv").write_text("name,kind,species\nphoto,bird,robin")
+    np.save("photos.npy", [[1.0, 0.0]])
+
+    def measured(*command):
+        options = ["--uneven", "unknown", "--metrics", "H-AP", "--json"]
+        with pytest.raises(SystemExit, match="0"):
+            main([*command, *options])
+        return json.loads(capsys.readouterr().out)["summary"]["H-AP"]
+
+    # relevance 1 of the robin, 1/2 of the bird: (1 + (1/2 + 1/2) / 3) / (3/2) where a sparrow is between
+    for ranking, as_items, as_nodes in ("robin bird sparrow", 1, 1), ("robin sparrow bird", 1, 8 / 9):
+        rows = [f"photo Q0 {name} {rank} {-rank} run" for rank, name in enumerate(ranking.split(), start=1)]
+        (tmp_path / "run.txt").write_text("\n".join(rows))
+        lists = ["evaluate-run", "run.txt", "--tree", "nodes.csv", "--query-labels", "photos.csv"]
+        angle = [ranking.split().index(row.partition(",")[0]) if "dog" not in row else 3 for row in nodes[1:]]
+        np.save("nodes.npy", np.stack([np.cos(angle), np.sin(angle)], axis=1))
+        vectors = ["evaluate", "photos.npy", "--labels", "photos.csv", "--gallery", "nodes.npy", "--ids", "name"]
+        for command in (lists, [*vectors, "--gallery-labels", "nodes.csv"]):
+            assert measured(*command) == pytest.approx(as_items, abs=1e-12)
+            assert measured(*command, "--gallery-nodes") == pytest.approx(as_nodes, abs=1e-12)
+    (tmp_path / "qrels.txt").write_text("photo 0 robin 2")
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate-run", "run.txt", "--qrels", "qrels.txt", "--gallery-nodes"])
+    assert "gallery_nodes with qrels: expected them only with tree" in capsys.readouterr().err

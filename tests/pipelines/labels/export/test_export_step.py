@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import sys
 
 import pytest
+from loopback_hub import REFUSED, serving_hub
 
 import hiertree as ht
 from hiertree.errors import HiertreeError, OptionError, TableError
 from hiertree.io.tables import read_table
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import (
     CleanSettings,
     ClusterSettings,
@@ -194,3 +197,27 @@ def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(HiertreeError, match="anna"):
         export_step(proposal_folder, out=tmp_path / "out", review=log)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_goes_to_the_hub_or_says_in_one_line_why_not(proposal_folder, tmp_path, monkeypatch, capsys):
+    def exit_status(name: str) -> object:
+        command = ["labels", "export", str(proposal_folder), "--out", str(tmp_path / name)]
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--push-to-hub", "someone/labels"])
+        return ended.value.code
+
+    with serving_hub(tmp_path / "cache", monkeypatch) as hub:
+        monkeypatch.setenv("HF_TOKEN", "hf_test")
+        assert exit_status("exported") in (None, 0)
+        assert "commit/0" in capsys.readouterr().out
+        assert hub == {path.name: path.read_bytes() for path in (tmp_path / "exported").iterdir()}
+        monkeypatch.setenv("HF_TOKEN", REFUSED)
+        assert exit_status("refused") == 2
+    assert exit_status("absent") == 2  # the hub has gone
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert exit_status("without") == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert ["someone/labels on the hub" in line for line in errors] == [True, True, False]
+    assert "`hf auth login` sets your token" in errors[0]
+    assert "huggingface_hub" in errors[2]
+    assert (tmp_path / "refused" / "tree.json").is_file()
