@@ -150,7 +150,7 @@ class Benchmark:
             error = self.missing(f"{', '.join(missing)} not in {folder}", expected=", ".join(map(" or ".join, choices)))
             if any(matches):
                 raise error
-            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
+            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy, choose=error.choose)
         return (folder, *(paths[0] for paths in matches))
 
     def missing(self, problem: str, *, expected: str) -> MissingResourceError:
@@ -235,8 +235,8 @@ class Benchmark:
         differences = self.splits[split].differences(images, classes) if is_wanted else []
         if differences and self.lists_of(split, images, classes) is None:
             problem = f"{self.title}, {split}: {' and '.join(differences)}"
-            remedy = "download the lists again, or pass verify='structure' for a part of the benchmark"
-            raise TableError(problem, expected="the published numbers", remedy=remedy)
+            remedy, choose = "download the lists again", {"verify": ["structure"]}
+            raise TableError(problem, expected="the published numbers", remedy=remedy, choose=choose)
 
     def lists_of(self, split: str, images: int, classes: int) -> str | None:
         """The variant that the lists belong to, if their sizes differ from those of ``splits``."""

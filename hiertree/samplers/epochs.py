@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -63,8 +63,8 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
             problem = f"batch_size={batch_size} with images_per_class={images_per_class}"
-            remedy = f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}"
-            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
+            choose = {"batch_size": [max(1, batch_size // images_per_class) * images_per_class]}
+            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", choose=choose)
         check_choice("small_classes", small_classes, SmallClasses)
         is_large = reduce_per_class is None or reduce_per_class >= images_per_class
         expected = f"at least images_per_class={images_per_class}, or None for all items"
@@ -75,8 +75,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._items, self._class_of_item, self._class_sizes = _group_by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
             problem = f"no class of {images_per_class} items or more among {len(labels)} items"
-            advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
-            raise OptionError(problem, expected="at least one", remedy=advice)
+            choose = {"small_classes": ["replace"]} if len(labels) else None
+            raise OptionError(problem, expected="at least one", choose=choose)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = EpochFollower(self), True
@@ -155,9 +155,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._epoch, self._start, self._position = epoch, batch, batch
         self._is_begun = self._is_chosen = False
 
-    def _remedy_for_more_classes(self, remedy: str) -> str:
-        alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
-        return f"{remedy} {alternative}"
+    def _choices_for_more_classes(self) -> dict[str, Sequence[object]]:
+        return {"small_classes": ["replace"]} if self._small_classes == "drop" else {}
 
     def _items_of_plan(self, plan: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """The items of whole batches, (batches, batch_size), from their classes, (batches, classes_per_batch)."""
@@ -270,12 +269,13 @@ class DistributedBatches(BatchSampler):
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="0 ≤ rank < world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
             problem = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
-            remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
-            raise OptionError(problem, expected="the same number for each", remedy=remedy)
+            share_size = self.world_size * sampler.images_per_class
+            choose = {"batch_size": [max(1, sampler.batch_size // share_size) * share_size]}
+            raise OptionError(problem, expected="the same number for each", choose=choose)
         if share == "deal" and len(sampler) < self.world_size:
             problem = f"{len(sampler)} batches for {self.world_size} processes"
-            remedy = "pass a smaller batch_size or share='split'"
-            raise OptionError(problem, expected="at least one for each", remedy=remedy)
+            remedy = "lower the batch size"
+            raise OptionError(problem, expected="at least one for each", remedy=remedy, choose={"share": ["split"]})
         if share == "split":
             self.batch_size //= self.world_size
 

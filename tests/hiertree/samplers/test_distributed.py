@@ -55,7 +55,7 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, policy: A
     ("options", "message"),
     [
         ({"rank": 2, "world_size": 2}, "rank=2 of 2"),
-        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*multiple of 6"),
+        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*batch_size=18"),
         ({"rank": 0, "world_size": 99, "share": "deal"}, "9 batches for 99 processes"),
         ({"rank": "0", "world_size": 2}, "rank='0'"),
         ({"rank": 0.5, "world_size": 2}, "rank=0.5"),
