@@ -43,7 +43,9 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
 ) -> None:
     write_benchmark("sop", tmp_path)
     assert run("check", "sop", tmp_path) == 1
-    assert "12 images instead of 59,551" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "12 images instead of 59,551" in printed
+    assert "\nremedy: download the lists again, or pass --structure\n" in printed
     image = tmp_path / "chair_final" / "111085122872_1.JPG"
     image.write_bytes(image.read_bytes()[:100])
     assert run("check", "sop", tmp_path, "--structure") == 0

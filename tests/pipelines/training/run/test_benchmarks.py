@@ -17,7 +17,7 @@ from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
-from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
+from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 
