@@ -23,12 +23,12 @@ import numpy as np
 
 from ..errors import HiertreeError, ImageError, OptionError, TableError, some_of
 from ..io.array_files import reading_arrays
-from ..io.files import AnyPath, replacing
+from ..io.files import IMAGE_SUFFIXES, AnyPath, replacing
 from ..io.progress import track
 from ..io.reading import reading_file
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
-from .readers.images import IMAGE_SUFFIXES, NamedImages, decode
+from .readers.images import NamedImages, decode
 from .splits import SPLIT_NAMES, name_in, names_of_split, split_to_measure
 
 if TYPE_CHECKING:

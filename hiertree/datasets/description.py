@@ -18,8 +18,8 @@ import yaml
 from ..errors import MissingResourceError, OptionError, OtherLayoutError, TableError, some_of
 from ..io.files import AnyPath
 from ..options import check_choice
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
 from .readers.images import FileImages, inside
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Benchmark:
             error = self.missing(f"{', '.join(missing)} not in {folder}", expected=", ".join(map(" or ".join, choices)))
             if any(matches):
                 raise error
-            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
+            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy, choose=error.choose)
         return (folder, *(paths[0] for paths in matches))
 
     def missing(self, problem: str, *, expected: str) -> MissingResourceError:
@@ -233,8 +233,8 @@ class Benchmark:
         differences = self.splits[split].differences(images, classes) if is_wanted else []
         if differences:
             problem = f"{self.title}, {split}: {' and '.join(differences)}"
-            remedy = "download the lists again, or pass verify='structure' for a part of the benchmark"
-            raise TableError(problem, expected="the published numbers", remedy=remedy)
+            remedy, choose = "download the lists again", {"verify": ["structure"]}
+            raise TableError(problem, expected="the published numbers", remedy=remedy, choose=choose)
 
 
 def query_and_gallery(num_queries: int, num_images: int) -> dict[str, NDArray[np.int64]]:

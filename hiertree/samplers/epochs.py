@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -61,8 +61,8 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
             problem = f"batch_size={batch_size} with images_per_class={images_per_class}"
-            remedy = f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}"
-            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
+            choose = {"batch_size": [max(1, batch_size // images_per_class) * images_per_class]}
+            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", choose=choose)
         check_choice("small_classes", small_classes, SmallClasses)
         is_large = reduce_per_class is None or reduce_per_class >= images_per_class
         expected = f"at least images_per_class={images_per_class}, or None for all items"
@@ -73,8 +73,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._items, self._class_of_item, self._class_sizes = _group_by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
             problem = f"no class of {images_per_class} items or more among {len(labels)} items"
-            advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
-            raise OptionError(problem, expected="at least one", remedy=advice)
+            choose = {"small_classes": ["replace"]} if len(labels) else None
+            raise OptionError(problem, expected="at least one", choose=choose)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = range(len(self._items)), True  # what a BatchSampler has; nothing draws from it
@@ -128,9 +128,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._epoch, self._start, self._position = epoch, batch, batch
         self._is_begun = False
 
-    def _remedy_for_more_classes(self, remedy: str) -> str:
-        alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
-        return f"{remedy} {alternative}"
+    def _choices_for_more_classes(self) -> dict[str, Sequence[object]]:
+        return {"small_classes": ["replace"]} if self._small_classes == "drop" else {}
 
     def _items_of_plan(self, plan: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """The items of whole batches, (batches, batch_size), from their classes, (batches, classes_per_batch)."""
@@ -217,8 +216,9 @@ class DistributedBatches(BatchSampler):
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="0 ≤ rank < world_size")
         if sampler.classes_per_batch % self.world_size:
             problem = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
-            remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
-            raise OptionError(problem, expected="the same number for each", remedy=remedy)
+            images_of_all = self.world_size * sampler.images_per_class
+            choose = {"batch_size": [max(1, sampler.batch_size // images_of_all) * images_of_all]}
+            raise OptionError(problem, expected="the same number for each", choose=choose)
         self.planned, self.sampler, self.drop_last = sampler, sampler.sampler, True
         self.batch_size = sampler.batch_size // self.world_size
 

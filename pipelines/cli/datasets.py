@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import hiertree as ht
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import OptionError, TableError, spelled_remedy
 
-from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
+from .checked_paths import (
+    GROWING_FOLDER,
+    INPUT_FILE,
+    INPUT_PATH,
+    NAME,
+    OUTPUT_FILE,
+    CheckedGroup,
+    command,
+    spell_option,
+)
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json
 
 if TYPE_CHECKING:
@@ -63,7 +73,9 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
             sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
             rows.append((report.split, f"{report.images:,}", sizes, _found(report)))
         click.echo(_aligned(rows, right=(1,)))
-        for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):
+        spell = partial(spell_option, click.get_current_context().command)
+        remedies = (spelled_remedy(report.remedy, report.choose, spell) for report in reports)
+        for remedy in filter(None, dict.fromkeys(remedies)):
             click.echo(f"remedy: {remedy}")
     if not all(report.sound for report in reports):
         click.get_current_context().exit(1)
@@ -164,10 +176,10 @@ def split(
     were never seen in training. By images, every class is divided, and train holds some of its images. What training
     refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.labels_to_paths import label_paths
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
     from hiertree.tree.label_rows import plain_label
+    from hiertree.tree.labels_to_paths import label_paths
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")

@@ -47,7 +47,7 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, data: st.
     ("options", "message"),
     [
         ({"rank": 2, "world_size": 2}, "rank=2 of 2"),
-        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*multiple of 6"),
+        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*batch_size=18"),
         ({"rank": "0", "world_size": 2}, "rank='0'"),
         ({"rank": 0.5, "world_size": 2}, "rank=0.5"),
         ({"rank": 0, "world_size": 0}, "world_size=0"),

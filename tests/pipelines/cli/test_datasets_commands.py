@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_files import NAMES, write_benchmark
+from printed_commands import status_of
 from project import ROOT
 
 from hiertree import datasets
-from hiertree.pipelines.cli.application import main
 
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["datasets", *map(str, arguments)])
-    return int(ended.value.code or 0)
+run = partial(status_of, "datasets")
 
 
 def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +43,9 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
 ) -> None:
     write_benchmark("sop", tmp_path)
     assert run("check", "sop", tmp_path) == 1
-    assert "12 images instead of 59,551" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "12 images instead of 59,551" in printed
+    assert "\nremedy: download the lists again, or pass --structure\n" in printed
     image = tmp_path / "chair_final" / "111085122872_1.JPG"
     image.write_bytes(image.read_bytes()[:100])
     assert run("check", "sop", tmp_path, "--structure") == 0
