@@ -15,12 +15,6 @@ from hiertree.errors import ImageError, OptionError, ShapeError
 from hiertree.tree import LabelTree
 
 
-def test_benchmarks_load_by_name(shared_data: Path) -> None:
-    assert datasets.load("synthetic", split="test").split == "test"
-    omniglot = datasets.load("omniglot", shared_data / "omniglot" / "images_background_small1.zip", "test")
-    assert (omniglot.name, omniglot.tree.num_levels) == ("omniglot", 2)
-
-
 @pytest.mark.parametrize(
     ("name", "root", "message"),
     [
