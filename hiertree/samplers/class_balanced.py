@@ -168,8 +168,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
             problem, expected = f"batches of {self.classes_per_batch} classes", "an even number"
-            choose = {"batch_size": [self.batch_size + self.images_per_class]}
-            raise OptionError(problem, expected=f"{expected}, half from each super-category", choose=choose)
+            larger = {"batch_size": [self.batch_size + self.images_per_class]}
+            raise OptionError(problem, expected=f"{expected}, half from each super-category", choose=larger)
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:
@@ -181,7 +181,10 @@ class SuperCategoryPairSampler(PlannedBatches):
         large = sizes >= half
         if not large.all() and (small_supers == "error" or large.sum() < 2):
             problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
-            choose = {"batch_size": [2 * int(sizes.min()) * self.images_per_class], "small_supers": ["drop"]}
+            choose: dict[str, Any] = {
+                "batch_size": [2 * int(sizes.min()) * self.images_per_class],
+                "small_supers": ["drop"],
+            }
             choose |= self._choices_for_more_classes()
             raise OptionError(problem, expected="the same number of classes in every super-category", choose=choose)
         self.supers_left_out: list[int] = ids[~large].tolist()

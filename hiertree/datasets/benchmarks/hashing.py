@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
 NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
 FREQUENT = 21  # labels of NUS-WIDE
+_AT_ONCE = 256  # queries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class GradedDataset(ImageDataset):
     @property
     def highest(self) -> int:
         """The highest grade that two images can have."""
-        return self.vectors.shape[1]
+        return int(self.vectors.shape[1])
 
     @override
     def select(self, rows: Any, *, split: str) -> GradedDataset:
@@ -76,8 +77,12 @@ class GradedDataset(ImageDataset):
             np.asarray(next(indices for indices in choices if indices is not None), dtype=np.int64)
             for choices in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
-        products = self.vectors[rows].astype(np.float32) @ self.vectors[columns].astype(np.float32).T
-        return products.astype(np.uint8)
+        gallery_vectors = self.vectors[columns].T.astype(np.float32)
+        grades = np.empty((len(rows), len(columns)), np.uint8)
+        for start in range(0, len(rows), _AT_ONCE):
+            block = slice(start, start + _AT_ONCE)
+            grades[block] = self.vectors[rows[block]].astype(np.float32) @ gallery_vectors
+        return grades
 
 
 def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
