@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from heapq import heapreplace
@@ -251,9 +250,7 @@ def _rounds(count: int, per_batch: int, generator: np.random.Generator) -> Itera
 
 def _draw_in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch."""
-    num_rounds = math.ceil(batches * per_batch / count)
-    drawn_labels = np.concatenate(list(islice(_rounds(count, per_batch, generator), num_rounds)))
-    return drawn_labels[: batches * per_batch].reshape(batches, per_batch)
+    return np.stack([draw[:, 0] for draw in islice(_draws(count, per_batch, generator), batches)])
 
 
 def _draws(count: int, per_batch: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:

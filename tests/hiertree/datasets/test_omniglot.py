@@ -55,16 +55,6 @@ def test_the_npz_holds_the_official_split(omniglot: Path) -> None:
     assert set(Counter(train.paths[:, 1].tolist()).values()) == {20}
 
 
-def test_a_folder_with_both_small_archives_counts_their_common_alphabets_once(omniglot: Path, tmp_path: Path) -> None:
-    for index in (1, 2):
-        (tmp_path / f"images_background_small{index}.zip").symlink_to(omniglot / f"images_background_small{index}.zip")
-    train = load_omniglot(tmp_path, "train", holdout="characters", image_size=14)
-    test = load_omniglot(tmp_path, "test", holdout="characters", image_size=14)
-    assert len(alphabets(train)) == len(alphabets(test)) == 8
-    assert len(train) == 20 * len(train.tree.leaves)
-    assert not set(train.tree.leaves) & set(test.drop_absent_classes().tree.leaves)
-
-
 def test_torchvisions_folder_keeps_the_official_split(unpacked: Path) -> None:
     train, test = load_omniglot(unpacked, "train"), load_omniglot(unpacked, "test")
     assert (alphabets(train), alphabets(test)) == ({"Greek", "Latin"}, {"Oriya"})
