@@ -71,7 +71,7 @@ class Evaluation:
             UnknownMetricError: it was not computed, or no query has a positive.
         """
         if metric not in self.names:
-            similar_name = nearest_name(metric, self.names, cutoff=0.3)
+            similar_name = nearest_name(metric, self.names[::-1], cutoff=0.3)
             remedy = f"did you mean {similar_name!r}? Others are computed" if similar_name else "others are computed"
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)

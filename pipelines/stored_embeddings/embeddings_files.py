@@ -154,7 +154,7 @@ def read_embeddings(
     Args:
         source: a file of one of the kinds above; a finished run; or a folder or pattern of shards, whose rows follow
             each other.
-        labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
+        labels: table of labels for a file without: joined by name, or in its order where embeddings have no names.
         levels: columns of labels, coarse → fine; all but those of names unless given.
         gallery: another source with the same kind of labels, for a separate gallery.
         gallery_labels: its table of labels.

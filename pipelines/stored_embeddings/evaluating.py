@@ -53,7 +53,12 @@ class ResultOptions(MetricOptions, total=False):
 
 
 class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
-    """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
+    """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches.
+
+    With ``gallery_nodes``, items are nodes of the tree, as :class:`hiertree.metrics.Rules` has them.
+    """
+
+    gallery_nodes: bool
 
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
@@ -125,6 +130,8 @@ def _launched(*, share_work: bool) -> Iterator[ProcessGroup | None]:
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
     options = {**collection.masks, **options}
+    if options.pop("gallery_nodes", False):
+        options["compat"] = replace(rules_of(options.get("compat"), options.get("protocol")), gallery="nodes")
     if not codes:
         return evaluate(*collection.arguments, progress=True, **options)
     (search,) = split_options(options, Search)
@@ -173,6 +180,7 @@ class Judgments(ItemLabels, total=False):
 class ListOptions(Judgments, MetricOptions, total=False):
     """Judgments and conventions, as :func:`hiertree.metrics.evaluate_ranking` takes them."""
 
+    gallery_nodes: bool
     unjudged: Choice
     negative_qrels: Choice
     lower_is_better: bool
@@ -198,13 +206,16 @@ def measure_lists(run: AnyPath, **options: Unpack[ListOptions]) -> Evaluation:
     judgments: Any = {name: arguments.pop(name) for name in Judgments.__annotations__ if name in arguments}
     lower_is_better = arguments.pop("lower_is_better", False)
     rules = {"unjudged": arguments.pop("unjudged", "irrelevant"), "negative": arguments.pop("negative_qrels", "error")}
+    rules |= {"gallery": "nodes"} if arguments.pop("gallery_nodes", False) else {}
     compat = replace(rules_of(options.get("compat"), options.get("protocol")), **rules)
     qrels, tree = judgments.pop("qrels", None), judgments.pop("tree", None)
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
-    if qrels is not None and any(value not in (None, (), "error") for value in judgments.values()):
-        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
+    by_labels = [*judgments.values(), options.get("gallery_nodes")]
+    if qrels is not None and any(value not in (None, (), "error", False) for value in by_labels):
+        problem = "query_labels, levels, uneven, separator, ids or gallery_nodes with qrels"
+        raise OptionError(problem, expected="them only with tree")
     path = Path(run)
     lists = _read_rows(path, has_qrels=qrels is not None) if path.suffix == ".npy" else path
     truth = {"qrels": qrels} if tree is None else _labels(tree, **judgments, named=lists is path)

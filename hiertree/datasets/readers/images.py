@@ -255,6 +255,8 @@ def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Im
             return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
     except ImageError:
         raise
+    except FileNotFoundError as error:
+        raise ImageError(f"no image {name!r}", expected="a file") from error
     except Exception as error:  # each format's decoder has its own
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
 

@@ -62,7 +62,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
-        raise type(error)(error.given, expected=error.expected, remedy=remedy) from error
+        raise type(error)(error.given, expected=error.expected, remedy=remedy, choose=error.choose) from error
     except NotATreeError as error:
         raise (_reversed_levels_error(recipe, split) or error) from None
 
