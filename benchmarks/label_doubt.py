@@ -1,4 +1,4 @@
-"""Whether proposals know what they do not know: ``python benchmarks/label_doubt.py ../shared/data``.
+"""Whether proposals know what they do not know: ``python benchmarks/label_doubt.py data``.
 
 For each list of labels whose classes others decided, with Wikidata's "subclass of" (P279): *certain* is the fraction of
 labels that are not in doubt, *of these wrong* how many of those stand in a cluster most of whose labels have another
