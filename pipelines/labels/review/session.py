@@ -1,4 +1,4 @@
-"""An annotator's session: the state, its log, changes made in other tabs, and splits by 2-means."""
+"""An annotator's session: the state, its log, and changes made in other tabs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib import import_module
 from itertools import chain, count
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from hiertree.errors import OptionError, ReviewConflictError, ReviewError
+from hiertree.errors import ReviewConflictError
 from hiertree.io.files import AnyPath
 
-from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..cluster.proposing import Proposal
-from ..encode.place_nouns import PlaceNounEncoder
-from ..encode.text_encoders import TextEncoder
 from ..texts import visible
 from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Sample, Split, StrictModel
 from .log_file import ClusterAction, Event, Header, History, LabelAction, LogAction, LogFile, Redo, Undo, replay
@@ -29,51 +25,23 @@ from .state import ReviewCluster, State, initial_state
 
 
 class SplitRequest(StrictModel):
-    """Split labels off a cluster: without labels, those that 2-means takes; without a name, one is proposed."""
+    """Split labels off a cluster; without a name, one is proposed."""
 
     do: Literal["split"] = "split"
     cluster: Number
-    labels: Labels | None = None
+    labels: Labels
     name: Name | None = None
 
-    def resolved(self, state: State, counts: Mapping[str, int], encoder: TextEncoder) -> Split:
+    def resolved(self, state: State, counts: Mapping[str, int]) -> Split:
         """The resulting action."""
-        labels = self.labels or two_means(state.cluster(self.cluster), counts, encoder)
-        name = self.name or new_name(labels, state, counts)
-        return Split(cluster=self.cluster, labels=labels, name=name, method="selection" if self.labels else "two-means")
+        name = self.name or new_name(self.labels, state, counts)
+        return Split(cluster=self.cluster, labels=self.labels, name=name, method="selection")
 
 
 PostedRequest: TypeAlias = Annotated[
     ClusterAction | LabelAction | SplitRequest | Undo | Redo, Field(discriminator="do")
 ]
 AnyRequest: TypeAlias = LogAction | SplitRequest
-
-
-def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:
-    """The labels of the half with fewer landmarks, when 2-means on the sphere splits a cluster."""
-    import numpy as np
-
-    labels = sorted(cluster.labels)
-    if len(labels) < 2:
-        raise ReviewError(f"{cluster.name!r} has one label", expected="at least two to split")
-    weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    error = ReviewError(f"2-means finds no two groups in {cluster.name!r}", remedy="select labels and split them off")
-    try:
-        with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
-            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights)
-    except OptionError:
-        raise error from None
-    halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == index) for index in (0, 1)]
-    if not all(halves):
-        raise error
-    return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
-
-
-def load_two_means() -> None:
-    """Load the packages for 2-means in advance, which takes a second or two."""
-    import_module("faiss")
-    import_module("sklearn.feature_extraction.text")
-    import_module("sklearn.decomposition")
 
 
 def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
@@ -103,17 +71,8 @@ class News:
 class Session:
     """A review that goes on in a log."""
 
-    def __init__(
-        self,
-        proposal: Proposal,
-        log: AnyPath,
-        annotator: str,
-        *,
-        encoder: TextEncoder | None = None,
-        clock: Callable[[], str] = utc_now,
-    ) -> None:
-        self.proposal, self.annotator = proposal, annotator
-        self._encoder, self._clock = encoder or PlaceNounEncoder(), clock
+    def __init__(self, proposal: Proposal, log: AnyPath, annotator: str, *, clock: Callable[[], str] = utc_now) -> None:
+        self.proposal, self.annotator, self._clock = proposal, annotator, clock
         self._counts = {each.label: each.landmarks for cluster in proposal.clusters for each in cluster.labels}
         self._threads = threading.Lock()
         state = initial_state(proposal)
@@ -149,7 +108,7 @@ class Session:
                 problem = f"an action on event {seq}, but the log is at event {history.seq}"
                 raise ReviewConflictError(problem, remedy="look at what changed, then do it again")
             if isinstance(request, SplitRequest):
-                request = request.resolved(history.state, self._counts, self._encoder)
+                request = request.resolved(history.state, self._counts)
             self._record(request)
             state = self._history.state
             is_verdict = not isinstance(request, Sample | Undo | Redo)
