@@ -185,11 +185,6 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
 @settings_options("photos", ImageFolderSettings)
 @click.option(
-    "--accept-targets",
-    is_flag=True,
-    help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
-)
-@click.option(
     "--sample",
     type=click.IntRange(min=0),
     help="Certain labels to check first in a new log; as many as show, if none is wrong, that at most 5 % are.",

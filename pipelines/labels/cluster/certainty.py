@@ -102,7 +102,9 @@ def cluster_cores(
         core_widths[cluster] = widths[columns[cluster]].min(initial=len(assignment))
     ends = np.cumsum([0, *map(len, columns)])
     ones = np.ones(ends[-1], dtype=np.int32)
-    return csr_matrix((ones, np.hstack(columns), ends), (len(columns), len(widths))), core_widths
+    return csr_matrix(
+        (ones, np.hstack([np.zeros(0, dtype=np.int64), *columns]), ends), (len(columns), len(widths))
+    ), core_widths
 
 
 def _rows_of_clusters(assignment: Integers) -> list[Integers]:
@@ -183,8 +185,6 @@ def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) 
         means = np.full((len(cosines), num_clusters), -np.inf)
         for cluster, columns in enumerate(members):
             descending = -np.sort(-cosines[:, columns], axis=1)[:, :_NEIGHBORS]  # NaN comes last
-            counts = np.isfinite(descending).sum(axis=1)
-            sums = np.nansum(descending, axis=1)
-            means[:, cluster] = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
+            means[:, cluster] = np.ma.masked_invalid(descending).mean(axis=1).filled(-np.inf)
         nearest[start : start + _BLOCK] = np.where(np.isfinite(means).any(axis=1), means.argmax(axis=1), -1)
     return nearest

@@ -337,9 +337,8 @@ class _Belonging:
             nearest = self.nearest[row]
             return ("", "") if nearest in (own_index, -1) else (f"nearer: {self.names[nearest]}", self.names[nearest])
         is_rare = self.sizes[own_index] > 1 and self.senses[own_index, embedding.senses[row]] <= _FEW
-        noun = embedding.others[row]
         doubts = ["near another cluster"] if self.is_near[row] else []
-        doubts += [f"above it: {noun}" if noun else "few alike"] if is_rare else []
+        doubts += ["few alike"] if is_rare else []
         return ", ".join(doubts), ""
 
     def _doubt_by_chain(self, row: int) -> tuple[str, str]:

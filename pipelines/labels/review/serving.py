@@ -203,12 +203,11 @@ def open_review(
     annotator: str,
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
-    accept_targets: bool = False,
     sample: int | None = None,
 ) -> Review:
     """Open a review for the server.
 
-    A new one begins with a sample of the certain labels, perhaps after all labels moved to the clusters proposed.
+    A new one begins with a sample of the certain labels.
     """
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
@@ -217,8 +216,6 @@ def open_review(
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
     session = Session(proposal, log or default_log(clusters_path, annotator), annotator)
     is_new = session.news(0).history.seq == 0
-    if accept_targets:
-        session.accept_targets()
     if is_new and sample != 0:
         session.draw_sample(sample)
     return Review(session, landmarks, images)

@@ -79,8 +79,10 @@ export const commands = {
     const labels = labelsMeant();
     if (!labels.length) return say("Select the labels to split off");
     const homes = selection.byHome(labels);
-    if (homes.size === 1) return done({ do: "split", cluster: [...homes.keys()][0], labels });
-    const name = await write("New cluster", { label: "Its name", does: "Make", optional: false });
+    const [commonest] = [...labels].sort((a, b) => review.labels[b].landmarks - review.labels[a].landmarks);
+    const isFree = homes.size === 1 && !groupNamed(commonest);
+    const name = isFree ? commonest : await write("New cluster", { label: "Its name", does: "Make", optional: false });
+    if (name && homes.size === 1) return done({ do: "split", cluster: [...homes.keys()][0], labels, name, method: "selection" });
     return name && done({ do: "move", labels, name, kind: group([...homes.keys()][0]).kind });
   },
 
