@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -27,7 +25,7 @@ TINY = (
 
 
 @pytest.fixture(scope="session")
-def tiny_recipe() -> Callable[..., Recipe]:
+def tiny_recipe():
     """``tiny_recipe("a.b=c", …)``: the built-in HAPPIER recipe, made tiny, with further overrides."""
 
     def load(*overrides: str, recipe: str = "synthetic-happier") -> Recipe:
