@@ -34,7 +34,7 @@ from hiertree.pipelines.report.queries_and_gallery import sample_of
 
 
 @pytest.fixture(scope="module")
-def page(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+def page(runs, tmp_path_factory):
     path = make_report(runs, tmp_path_factory.mktemp("page") / "report.html", queries=1, hits=2)
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
