@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.io.files import open_replacing, replacing
-from hiertree.losses import binary_codes, smooth_ap_error
+from hiertree.io.files import replacing
+from hiertree.losses import smooth_ap_error
 from hiertree.losses.functional import smooth_ap, sup_ap
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -33,6 +34,7 @@ WITH_PROXIES = "loss={{name: ROADMAP, decomposability: proxy, lambda_: {weight}}
 SMALL = ["training.device=cpu", "training.logger=none", "model.width=16", "evaluation={metrics: [mAP@R], select: mAP@R}"]
 
 Row = tuple[str, str, float, float]  # figure, series, x, y
+Series = dict[str, list[tuple[float, float]]]  # points by name
 STEPS: list[tuple[float, float]] = []  # AP_e, and the fraction of differences whose sigmoid has a slope, of each step
 
 
@@ -104,7 +106,8 @@ def measure(root: str) -> Iterator[Row]:
             both = runs.map_at_r(loss, weight=weight, batch_size=batch_size)
             yield figure, "gain", batch_size, 100 * (both / alone - 1)
     for rho in RHOS:
-        yield "[R] 13b, [S] 7b", "Sup-AP", rho, runs.map_at_r(SUP_AP, rho=rho)
+        for figure in ("[R] 13b", "[S] 7b") if rho < RHOS[-1] else ("[R] 13b",):
+            yield figure, "Sup-AP", rho, runs.map_at_r(SUP_AP, rho=rho)
         yield "[R] 4b", "ROADMAP", rho, runs.map_at_r(WITH_MARGINS, rho=rho)
     for weight in WEIGHTS:
         for figure, loss in (("[R] 4a", WITH_MARGINS), ("[S] 7a", WITH_PROXIES)):
@@ -159,5 +162,129 @@ def write(rows: Iterator[Row]) -> None:
             file.flush()
 
 
+def draw(folder: Path) -> None:
+    """Save a figure for each paper."""
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 8, "lines.markersize": 3})
+    values: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    with VALUES.open(encoding="utf-8", newline="") as file:
+        for figure, series, x, y in list(csv.reader(file))[1:]:
+            values.setdefault(figure, {}).setdefault(series, []).append((float(x), float(y)))
+    for name, panels in PANELS.items():
+        rows = 1 if len(panels) < 4 else 2
+        figure, grid = plt.subplots(rows, -(-len(panels) // rows), figsize=(9, 2.3 * rows), layout="constrained")
+        for axes in grid.flat[len(panels) :]:
+            axes.axis("off")
+        for axes, (title, plot, labels) in zip(grid.flat, panels, strict=False):
+            plot(axes, values.get(title.partition(":")[0], {}))
+            axes.set(title=title, **labels)
+            if len(axes.get_legend_handles_labels()[1]) > 1:
+                axes.legend(frameon=False, fontsize=7)
+        with replacing(folder / f"papers_{name}.svg") as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+
+
+def lines(axes: Any, series: Series) -> None:
+    """A line for each series."""
+    for name, points in series.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=name)
+
+
+def over_logarithm(axes: Any, series: Series) -> None:
+    """The same, x growing by factors."""
+    axes.set_xscale("log")
+    lines(axes, series)
+
+
+def over_batches(axes: Any, series: Series) -> None:
+    """The same, x being sizes of batches."""
+    over_logarithm(axes, series)
+    axes.set_xticks(BATCHES, list(map(str, BATCHES)))
+    axes.minorticks_off()
+
+
+def sigmoids(axes: Any, _: Series) -> None:
+    """[B] Fig. 2: the indicator, and sigmoids."""
+    t = np.linspace(-0.2, 0.2, 401)
+    axes.plot(t, t >= 0, color="black", label="1{t > 0}", drawstyle="steps-post")
+    for tau in (0.1, 0.01):
+        axes.plot(t, 1 / (1 + np.exp(-t / tau)), label=f"τ = {tau}")
+
+
+def slopes(axes: Any, _: Series) -> None:
+    """[B] Fig. 2 and S7b: their derivatives, and where that of τ = 0.01 counts."""
+    t = np.linspace(-0.2, 0.2, 401)
+    for tau in (0.1, 0.01):
+        value = 1 / (1 + np.exp(-t / tau))
+        axes.plot(t, value * (1 - value) / tau, color={0.1: "tab:blue", 0.01: "tab:orange"}[tau], label=f"τ = {tau}")
+    axes.axvspan(*t[value * (1 - value) / tau > LEAST_SLOPE][[0, -1]], color="0.9", zorder=0)
+
+
+def gradients(axes: Any, _: Series) -> None:
+    """[R] Fig. 1, 8, 9: minus the gradients of a negative ahead of two positives, by loss."""
+    levels, table = torch.tensor([[1, 1, 0]]), torch.ones(1, 2)
+    for row, (name, loss) in enumerate(GRADIENTS.items()):
+        scores = torch.tensor([[0.70, 0.71, 0.84]], dtype=torch.float64, requires_grad=True)
+        loss(scores, levels, table).backward()
+        assert scores.grad is not None
+        axes.bar(np.arange(3) + 0.27 * (row - 1), -scores.grad[0].numpy(), 0.25, label=name)
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.set_xticks(range(3), ["x₁ (+)", "x₂ (+)", "x₃ (−)"])
+    axes.set_yscale("symlog", linthresh=0.1)
+
+
+def ranges(bits: int) -> Callable[[Any, Series], None]:
+    """[T] Fig. 3: mAP from the worst to the best order of ties, and the mean."""
+
+    def plot(axes: Any, series: Series) -> None:
+        means = {name.partition(" ")[0]: dict(points)[bits] for name, points in series.items() if "average" in name}
+        for row, (name, mean) in enumerate(reversed(means.items())):
+            axes.plot([dict(series[f"{name} {ties}"])[bits] for ties in ("worst", "best")], [row, row], linewidth=4)
+            axes.plot(mean, row, "ok")
+        axes.set_yticks(range(len(means)), list(reversed(means)))
+
+    return plot
+
+
+GRADIENTS = {
+    "Smooth-AP": smooth_ap,
+    "H⁺ = H": partial(sup_ap, start=0.0, delta=2.0),
+    "Sup-AP": sup_ap,
+}
+MAP = {"ylabel": "mAP@R, %"}
+BATCH, GAIN = {"xlabel": "batch"}, {"xlabel": "batch", "ylabel": "gain of mAP@R, %"}
+PANELS: dict[str, list[tuple[str, Callable[[Any, Series], None], dict[str, str]]]] = {
+    "smooth_ap": [
+        ("[B] 1: one query", lines, {"xlabel": "recall", "ylabel": "precision"}),
+        ("[B] 2: steps", sigmoids, {"xlabel": "t"}),
+        ("[B] 2, S7b: slopes", slopes, {"xlabel": "t"}),
+        ("[B] 4: AP_e over an epoch", lines, {"xlabel": "step", "ylabel": "AP_e"}),
+        ("[B] S7a: P, Eq. 1", over_batches, {**BATCH, "ylabel": "%"}),
+    ],
+    "roadmap": [
+        ("[R] 1, 8, 9: −gradient", gradients, {}),
+        ("[R] 4a: λ", lines, {"xlabel": "λ", **MAP}),
+        ("[R] 4b: ρ", over_logarithm, {"xlabel": "ρ", **MAP}),
+        ("[R] 4c: margin", lines, {"xlabel": "α − β", **MAP}),
+        ("[R] 5: gain by L_DG", over_batches, GAIN),
+        ("[R] 13a: τ", over_logarithm, {"xlabel": "τ", **MAP}),
+        ("[R] 13b: ρ", over_logarithm, {"xlabel": "ρ", **MAP}),
+    ],
+    "suprank": [
+        ("[S] 6: gain by L*_DG", over_batches, GAIN),
+        ("[S] 7a: λ of ROADMAP", lines, {"xlabel": "λ", **MAP}),
+        ("[S] 7b: ρ of Sup-AP", over_logarithm, {"xlabel": "ρ", **MAP}),
+        ("[S] 8a: α of HAPPIER", lines, {"xlabel": "α", "ylabel": "AP, %"}),
+        ("[S] 8b: λ of HAPPIER", lines, {"xlabel": "λ", "ylabel": "H-AP, %"}),
+    ],
+    "hashing": [(f"[T] 3: {bits} bits", ranges(bits), {"xlabel": "mAP, %"}) for bits in BITS],
+}
+
+
 if __name__ == "__main__":
-    write(measure(sys.argv[1]))
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".zip"):
+        write(measure(sys.argv[1]))
+    draw(Path(sys.argv[1]) if len(sys.argv) > 1 and Path(sys.argv[1]).is_dir() else DOCS / "figures")
