@@ -17,6 +17,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hiertree.io.files import replacing
@@ -31,7 +32,10 @@ WEIGHTS, BETAS, BITS = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1), (0.8, 0.7, 0.6, 0.5, 0.4
 SUP_AP = "loss={{name: SupAP, rho: {rho}, tau: {tau}}}"
 WITH_MARGINS = "loss={{name: ROADMAP, decomposability: pair, lambda_: {weight}, rho: {rho}, beta: {beta}}}"
 WITH_PROXIES = "loss={{name: ROADMAP, decomposability: proxy, lambda_: {weight}}}"
-SMALL = ["training.device=cpu", "training.logger=none", "model.width=16", "evaluation={metrics: [mAP@R], select: mAP@R}"]
+HAPPIER = "loss={{name: HAPPIER, alpha: {alpha}, lambda_: {weight}}}"
+SMALL = ["model.width=16", "evaluation={metrics: [mAP@R, 'AP[1]', 'AP[2]', H-AP], select: H-AP}"]
+SMALL += ["training.device=cpu", "training.logger=none"]
+SEEDS = (0, 1)  # of sweeps; the others have the first
 
 Row = tuple[str, str, float, float]  # figure, series, x, y
 Series = dict[str, list[tuple[float, float]]]  # points by name
@@ -54,24 +58,29 @@ class Runs:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._map_at_r: dict[str, float] = {}
+        self._metrics: dict[str, list[dict[str, float]]] = {}
 
-    def train(self, *settings: str, folder: str, epochs: int = 8, batch_size: int = 128) -> float:
-        """mAP@R in percent of a run into this folder."""
+    def train(self, *settings: str, folder: str, epochs: int = 8, batch_size: int = 128) -> dict[str, float]:
+        """The metrics of a run into this folder."""
         from hiertree.pipelines.training.recipe.reading import load_recipe
         from hiertree.pipelines.training.run.experiment import train
 
         sizes = [f"data.root={self._root}", f"training.epochs={epochs}", f"sampler.batch_size={batch_size}"]
-        return 100 * train(load_recipe("omniglot-sup-ap", [*SMALL, *sizes, *settings]), folder).metrics["mAP@R"]
+        return train(load_recipe("omniglot-sup-ap", [*SMALL, *sizes, *settings]), folder).metrics
 
-    def map_at_r(self, loss: str, *, batch_size: int = 128, **options: float) -> float:
-        """mAP@R in percent after eight epochs."""
+    def percent(
+        self, loss: str, metric: str = "mAP@R", *, batch_size: int = 128, **options: float
+    ) -> NDArray[np.float64]:
+        """A metric in percent after eight epochs, of each seed."""
         setting = loss.format(**({"rho": 100, "tau": 0.01, "beta": 0.6, "weight": 0.5} | options))
         key = f"{setting} {batch_size}"
-        if key not in self._map_at_r:
-            with tempfile.TemporaryDirectory() as folder:
-                self._map_at_r[key] = self.train(setting, folder=folder, batch_size=batch_size)
-        return self._map_at_r[key]
+        if key not in self._metrics:
+            self._metrics[key] = []
+            for seed in SEEDS:
+                with tempfile.TemporaryDirectory() as folder:
+                    metrics = self.train(setting, f"seed={seed}", folder=folder, batch_size=batch_size)
+                self._metrics[key].append(metrics)
+        return np.array([100 * metrics[metric] for metrics in self._metrics[key]])
 
     def steps(self, tau: float, batch_size: int) -> list[tuple[float, float]]:
         """AP_e and P of Eq. 1 at each step of an epoch."""
@@ -83,7 +92,7 @@ class Runs:
             self.train(loss, folder=folder, epochs=1, batch_size=batch_size)
         return list(papers_figures.STEPS)
 
-    def embeddings(self, *settings: str, epochs: int) -> tuple[np.ndarray, np.ndarray]:
+    def embeddings(self, *settings: str, epochs: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Embeddings and paths of the test split."""
         with tempfile.TemporaryDirectory() as folder:
             self.train(*settings, folder=folder, epochs=epochs)
@@ -101,22 +110,27 @@ def measure(root: str) -> Iterator[Row]:
         yield "[B] S7a", "P", batch_size, 100 * float(fraction)
     yield from precision_recall(runs)
     for batch_size in BATCHES:
-        alone = runs.map_at_r(SUP_AP, batch_size=batch_size)
+        alone = runs.percent(SUP_AP, batch_size=batch_size)
         for figure, loss, weight in (("[R] 5", WITH_MARGINS, 0.5), ("[S] 6", WITH_PROXIES, 0.1)):
-            both = runs.map_at_r(loss, weight=weight, batch_size=batch_size)
-            yield figure, "gain", batch_size, 100 * (both / alone - 1)
+            both = runs.percent(loss, weight=weight, batch_size=batch_size)
+            yield figure, "gain", batch_size, 100 * (both / alone - 1).mean()
     for rho in RHOS:
         for figure in ("[R] 13b", "[S] 7b") if rho < RHOS[-1] else ("[R] 13b",):
-            yield figure, "Sup-AP", rho, runs.map_at_r(SUP_AP, rho=rho)
-        yield "[R] 4b", "ROADMAP", rho, runs.map_at_r(WITH_MARGINS, rho=rho)
+            yield figure, "Sup-AP", rho, runs.percent(SUP_AP, rho=rho).mean()
+        yield "[R] 4b", "ROADMAP", rho, runs.percent(WITH_MARGINS, rho=rho).mean()
     for weight in WEIGHTS:
         for figure, loss in (("[R] 4a", WITH_MARGINS), ("[S] 7a", WITH_PROXIES)):
-            yield figure, "ROADMAP", weight, runs.map_at_r(loss if weight else SUP_AP, weight=weight)
+            yield figure, "ROADMAP", weight, runs.percent(loss if weight else SUP_AP, weight=weight).mean()
     yield from tie_ranges(runs)
     for tau in TAUS:
-        yield "[R] 13a", "Sup-AP", tau, runs.map_at_r(SUP_AP, tau=tau)
+        yield "[R] 13a", "Sup-AP", tau, runs.percent(SUP_AP, tau=tau).mean()
     for beta in BETAS:
-        yield "[R] 4c", "ROADMAP", round(0.9 - beta, 1), runs.map_at_r(WITH_MARGINS, beta=beta)
+        yield "[R] 4c", "ROADMAP", round(0.9 - beta, 1), runs.percent(WITH_MARGINS, beta=beta).mean()
+    for alpha in (0.5, 1, 2, 3, 5):
+        for name, metric in (("alphabets", "AP[1]"), ("characters", "AP[2]")):
+            yield "[S] 8a", name, alpha, runs.percent(HAPPIER, metric, alpha=alpha, weight=0.1).mean()
+    for weight in WEIGHTS[:-1]:
+        yield "[S] 8b", "HAPPIER", weight, runs.percent(HAPPIER, "H-AP", alpha=1, weight=weight).mean()
 
 
 def precision_recall(runs: Runs) -> Iterator[Row]:
