@@ -66,18 +66,14 @@ from .recall import SmoothRecall, SupRecall
 __all__ = ["SmoothAP", "SmoothHAP", "SmoothNDCG", "SmoothRecall", "SupAP", "SupHAP", "SupNDCG", "SupRecall"]
 __all__ += ["HAPPIER", "ROADMAP", "RODNDCG", "PairDecomposability", "ProxyDecomposability", "RODRecall"]
 __all__ += ["DPSH", "DTSH", "GrowingAlpha", "HashNet", "MIHash", "TieAwareAP", "TieAwareNDCG", "binary_codes"]
-__all__ += [
-    "CSL",
-    "HIER",
-    "BlackboxAP",
-    "FastAP",
-    "HiMulCon",
-    "HierarchicalTriplet",
-    "Hyperbolic",
-    "SoftBinAP",
-    "SupCon",
-]
+__all__ += ["BlackboxAP", "FastAP", "SoftBinAP"]
+__all__ += ["CSL", "HIER", "HiMulCon", "HierarchicalTriplet", "Hyperbolic", "SupCon"]
 __all__ += ["LevelSum", "PytorchMetricLearning", "as_pytorch_metric_learning"]
 __all__ += ["CrossBatchMemory", "DistributedLoss", "all_gather", "large_batch_backward"]
 __all__ += ["decomposability_bound", "decomposability_bound_with_margins", "decomposability_gap", "smooth_ap_error"]
 __all__ += ["Loss", "ProxyOptions", "ScoreOptions", "StepOptions", "functional"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

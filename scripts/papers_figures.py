@@ -28,6 +28,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 VALUES = DOCS / "papers_figures.csv"
 LEAST_SLOPE = 0.005  # [B], suppl. Eq. 1
 BATCHES, RHOS, TAUS = (16, 32, 64, 128, 256), (0.1, 1, 10, 100, 1e3, 1e4, 1e5), (0.001, 0.005, 0.01, 0.05, 0.1)
+TEMPERATURES = (0.1, 0.01, 0.001)  # of [B]
 WEIGHTS, BETAS, BITS = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1), (0.8, 0.7, 0.6, 0.5, 0.4, 0.3), (12, 24, 48)
 SUP_AP = "loss={{name: SupAP, rho: {rho}, tau: {tau}}}"
 WITH_MARGINS = "loss={{name: ROADMAP, decomposability: pair, lambda_: {weight}, rho: {rho}, beta: {beta}}}"
@@ -103,7 +104,7 @@ class Runs:
 def measure(root: str) -> Iterator[Row]:
     """Every value of the drawings that takes a training."""
     runs = Runs(root)
-    for tau in (0.1, 0.01, 0.001):
+    for tau in TEMPERATURES:
         yield from (("[B] 4", f"τ = {tau}", step, error) for step, (error, _) in enumerate(runs.steps(tau, 64), 1))
     for batch_size in BATCHES:
         fraction = np.mean([fraction for _, fraction in runs.steps(0.01, batch_size)])
@@ -195,7 +196,7 @@ def draw(folder: Path) -> None:
             plot(axes, values.get(title.partition(":")[0], {}))
             axes.set(title=title, **labels)
             if len(axes.get_legend_handles_labels()[1]) > 1:
-                axes.legend(frameon=False, fontsize=7)
+                axes.legend(frameon=False, fontsize=7, loc="lower left" if plot is gradients else "best")
         with replacing(folder / f"papers_{name}.svg") as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
@@ -223,18 +224,18 @@ def over_batches(axes: Any, series: Series) -> None:
 def sigmoids(axes: Any, _: Series) -> None:
     """[B] Fig. 2: the indicator, and sigmoids."""
     t = np.linspace(-0.2, 0.2, 401)
-    axes.plot(t, t >= 0, color="black", label="1{t > 0}", drawstyle="steps-post")
-    for tau in (0.1, 0.01):
+    axes.plot(t, t > 0, color="black", label="1{t > 0}", drawstyle="steps-post")
+    for tau in TEMPERATURES:
         axes.plot(t, 1 / (1 + np.exp(-t / tau)), label=f"τ = {tau}")
 
 
 def slopes(axes: Any, _: Series) -> None:
-    """[B] Fig. 2 and S7b: their derivatives, and where that of τ = 0.01 counts."""
+    """[B] Fig. 2 and S7b: their derivatives, as far as they count."""
     t = np.linspace(-0.2, 0.2, 401)
-    for tau in (0.1, 0.01):
-        value = 1 / (1 + np.exp(-t / tau))
-        axes.plot(t, value * (1 - value) / tau, color={0.1: "tab:blue", 0.01: "tab:orange"}[tau], label=f"τ = {tau}")
-    axes.axvspan(*t[value * (1 - value) / tau > LEAST_SLOPE][[0, -1]], color="0.9", zorder=0)
+    axes.set_yscale("log")
+    for tau in TEMPERATURES:
+        axes.plot(t, 1 / (4 * tau * np.cosh(t / (2 * tau)) ** 2), label=f"τ = {tau}")
+    axes.set_ylim(LEAST_SLOPE, 1e3)
 
 
 def gradients(axes: Any, _: Series) -> None:

@@ -38,7 +38,9 @@ from .options import (
 )
 
 labels_option = option(
-    "--labels", INPUT_FILE, "CSV or Parquet table of labels, one row for each embedding, where the file has none."
+    "--labels",
+    INPUT_FILE,
+    "Table of labels where the file has none: joined by name, or row by row where embeddings have no names.",
 )
 levels_option = option(
     "--levels", NAMES, "Columns of labels, coarse → fine; default: all but names and split.", default=()
@@ -64,6 +66,11 @@ result_options = options_of(
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
     option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance."),
 )
+nodes_option = flag(
+    "--gallery-nodes",
+    "Items are nodes of the tree, as texts that name them: relevant to what is at or below; for paths that end, "
+    "--uneven unknown.",
+)
 codes_option = flag("--codes", "Rank by Hamming distance between the signs of embeddings.")
 
 
@@ -79,6 +86,7 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
     "--shard-size", COUNT, "Images in a shard; an interrupted call goes on after the last whole one.", default=16_384
 )
 @set_option("Override of the recipe.")
+@option("--root", INPUT_FOLDER, "Folder of the files that a table lists; default: the table's own.")
 @flag("--no-labels", "Ignore labels: embed every image of DATA.")
 @choice("--dtype", ["float32", "float16"], "Type of the numbers written.", default="float32")
 @option("--devices", COUNT, "Processes that share the work, one per GPU of this machine.", default=1)
@@ -127,6 +135,7 @@ def embed(
 @column_options
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
+@nodes_option
 @field_options(Conventions)
 @codes_option
 @field_options(Search)
@@ -155,6 +164,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 )
 @query_labels_option
 @column_options
+@nodes_option
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )

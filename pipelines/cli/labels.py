@@ -10,6 +10,7 @@ import click
 
 from hiertree.errors import IncompleteScrapeError, OptionError
 
+from ..hub import upload
 from ..labels import check_packages
 from ..labels.settings import (
     CleanSettings,
@@ -35,7 +36,15 @@ from .checked_paths import (
     CheckedGroup,
     DeclaredPath,
 )
-from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
+from .options import (
+    hub_option,
+    json_option,
+    no_browser_option,
+    port_option,
+    print_report,
+    settings_options,
+    typed_options,
+)
 
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 STORE = click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
@@ -44,7 +53,7 @@ OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to m
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
-PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
+PAGE = DeclaredPath("output", "file", siblings=(".svg",))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -181,7 +190,11 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     is_flag=True,
     help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
 )
-@click.option("--sample", type=click.IntRange(min=0), default=40, help="Certain labels to check first in a new log.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    help="Certain labels to check first in a new log; as many as show, if none is wrong, that at most 5 % are.",
+)
 @click.option("--table", type=OUTPUT_FILE, help="CSV to write instead of the page, for 'labels export --edited'.")
 @port_option
 @no_browser_option
@@ -235,7 +248,15 @@ def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Pat
 @click.option("--edited", type=INPUT_FILE, help="Table of 'labels review --table' as people left it, instead of a log.")
 @settings_options("settings", ExportSettings)
 @OUT
-def export(clustered: Path, review: Path | None, edited: Path | None, settings: ExportSettings, out: Path) -> None:
+@hub_option
+def export(
+    clustered: Path,
+    review: Path | None,
+    edited: Path | None,
+    settings: ExportSettings,
+    out: Path,
+    push_to_hub: str | None,
+) -> None:
     """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
     from ..labels.export.step import describe_exported, export_step
 
@@ -243,11 +264,13 @@ def export(clustered: Path, review: Path | None, edited: Path | None, settings: 
         raise OptionError("--review with --edited", expected="the log of a review or an edited table")
     review = review or edited
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
+    if push_to_hub:
+        click.echo(upload(out, push_to_hub, kind="dataset", message="Add labels by hiertree"))
 
 
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg, is put beside it.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
     """Show the tree of EXPORT as a page to explore and search, and as a drawing.

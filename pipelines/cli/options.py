@@ -178,6 +178,7 @@ backbone_option = option(
     "Your network, for a run trained with it; nothing that a folder names is imported.",
     metavar="MODULE:ATTRIBUTE",
 )
+hub_option = option("--push-to-hub", NAME, "Also put the folder on the Hugging Face hub.", metavar="OWNER/NAME")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

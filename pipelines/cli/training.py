@@ -11,6 +11,7 @@ import click
 
 from hiertree.errors import require_package
 
+from ..hub import upload
 from ..training.recipe.published import PAPERS, published_rows, sweeps
 from .checked_paths import (
     GROWING_FOLDER,
@@ -28,6 +29,7 @@ from .options import (
     backbone_option,
     choice,
     flag,
+    hub_option,
     json_option,
     option,
     print_json,
@@ -234,7 +236,8 @@ def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> N
 @option("--out", GROWING_FOLDER, "New or empty folder.", required=True)
 @option("--images", INPUT_PATH, "Photos to compare the network on; default: the run's test split.")
 @backbone_option
-def export(model: Path, out: Path, **options: Any) -> None:
+@hub_option
+def export(model: Path, out: Path, push_to_hub: str | None, **options: Any) -> None:
     """Write the network of RUN, the folder of a run or of a model, as ONNX: pixels → embeddings, batches of any size.
 
     It is compared with the network on real images, to 1e-5, and nothing is written if it differs.
@@ -243,3 +246,5 @@ def export(model: Path, out: Path, **options: Any) -> None:
 
     file, difference = run(model, out, **options)
     click.echo(f"{file}  (differs by at most {difference:.1g})")
+    if push_to_hub:
+        click.echo(upload(out, push_to_hub, kind="model", message="Add a network by hiertree"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -49,6 +49,12 @@ class ModelRecord(NamedTuple):
         values = read_json_object(metrics, expected=expected, kind=CheckpointError) if metrics.is_file() else None
         with reading_file(recipe, expected="a recipe", kind=CheckpointError):
             return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, values)
+
+    @property
+    def text_encoder(self) -> str | None:
+        """The encoder of the texts that it was trained with, if it was."""
+        texts = (self.recipe or {}).get("texts")
+        return str(texts["encoder"]) if isinstance(texts, dict) and "encoder" in texts else None
 
     def numbers(self) -> dict[str, float]:
         """The metrics that are numbers, by name."""
@@ -128,30 +134,6 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
     return Path(snapshot)
 
 
-def upload_model(
-    save: Callable[[Path], object], name: str, *, private: bool | None, token: str | None, message: str
-) -> str:
-    """Put what ``save`` writes on the hub; returns the address of the commit."""
-    import tempfile
-
-    require_package("huggingface_hub", extra="train")
-    from huggingface_hub import HfApi
-
-    api = HfApi(token=token)
-    with raised_as(
-        MissingResourceError,
-        f"{name} on the hub",
-        expected="OWNER/NAME where you may write, and a connection",
-        remedy="`hf auth login` sets your token",
-        on=(OSError, ValueError),
-    ):
-        repository = api.create_repo(name, private=private, exist_ok=True).repo_id
-        with tempfile.TemporaryDirectory() as folder:
-            save(Path(folder) / "model")
-            done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
-    return str(done)
-
-
 def _is_replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
@@ -161,7 +143,9 @@ def _is_replaceable(folder: Path) -> bool:
 
 def _strip_place(text: str) -> str:
     """An absolute path without this machine's folders; other texts as they are."""
-    return PurePath(text).name if PurePath(text).is_absolute() else text
+    library, colon, path = text.rpartition(":")  # local-dir:/…, but no address of the web
+    is_local = PurePath(path).is_absolute() and not path.startswith("//")
+    return f"{library}{colon}{PurePath(path).name}" if is_local else text
 
 
 def _metrics_section(record: ModelRecord) -> str:

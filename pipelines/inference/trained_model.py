@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +23,20 @@ from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
-from ..networks.clip import HUB, TEMPLATES, TextTower
+from ..hub import upload
+from ..networks.clip import HUB, TEMPLATES
 from ..networks.embedder import Embedder, embed_at_scales, require_finite
 from ..networks.loading import Backbone, is_pretrained, load_network
 from ..networks.settings import Preprocessing, ViewSettings
 from ..pair_scores import nearest_images
 from ..stored_embeddings.embeddings_files import read_embeddings
 from ..training.data.batches import batch_loader, keys_in_order
+from ..training.data.texts import AnyTextTower, load_text_tower
 from ..training.data.views import ImageViews
 from ..training.recipe.settings import ImageSettings
 from .image_inputs import as_image_source, images_of_batch
-from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
-from .zero_shot import Classification, Parents, classify_by_text
+from .model_folder import TREE, ModelRecord, download_model, save_model
+from .zero_shot import Classification, Parents, classify_by_text, labels_of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +147,7 @@ class TrainedModel:
         tree: the classes it has learned; None if its run did not keep them.
         device: ``"auto"`` takes a GPU if there is one.
         record: its recipe and metrics, which are saved with it.
-        texts: the text tower beside it, if there is one.
+        texts: the text tower beside it, if there is one, or the name of one that is loaded at the first text.
 
     Raises:
         DeviceError: the device is absent.
@@ -158,13 +161,11 @@ class TrainedModel:
         tree: LabelTree | None = None,
         device: str | torch.device = "auto",
         record: ModelRecord | None = None,
-        texts: TextTower | None = None,
+        texts: AnyTextTower | str | None = None,
     ) -> None:
         self.record, self._texts = record or ModelRecord(), texts
         self.preprocessing, self.tree, self.device = preprocessing, tree, _device(device)
         self.network = embedder.to(self.device).eval()
-        if texts is not None:
-            texts.to(self.device)
 
     def __repr__(self) -> str:
         settings, tree = self.preprocessing, self.tree
@@ -232,7 +233,10 @@ class TrainedModel:
             MissingResourceError: the hub is out of reach, or refuses.
             MissingPackageError: huggingface_hub is not installed.
         """
-        return upload_model(self.save, name, private=private, token=token, message=commit_message)
+        with TemporaryDirectory() as folder:
+            model = Path(folder) / "model"
+            self.save(model)
+            return upload(model, name, kind="model", private=private, token=token, message=commit_message)
 
     @cached_property
     def weights(self) -> str:
@@ -292,7 +296,11 @@ class TrainedModel:
         if (images is None) == (texts is None):
             raise OptionError("images and texts" if texts else "no images", expected="images, or else texts=[…]")
         if texts is not None:
-            return self.texts.encode(texts, templates=templates, batch_size=batch_size, progress=progress)
+            if isinstance(texts, str) or not len(texts) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"texts={texts!r}"[:80], expected="a list of texts")
+            vectors = self.texts.encode(texts, templates=templates, batch_size=batch_size, progress=progress)
+            with torch.inference_mode():
+                return self.network.embed_texts(torch.from_numpy(vectors).to(self.device)).cpu().numpy()
         if isinstance(images, DataLoader):
             return self._embed_batches(images, batch_size=batch_size, max_pixels=max_pixels, progress=progress)
         views = ImageViews(as_image_source(images), self.image_settings(max_pixels=max_pixels))
@@ -325,8 +333,8 @@ class TrainedModel:
         tree = tree or self.tree
         if tree is None:
             raise OptionError("no tree", expected="a LabelTree whose labels are the texts")
-        texts = self.texts
-        return classify_by_text(self.embed(images, **options), tree, texts, templates=templates, parents=parents)
+        texts = self.embed(texts=labels_of_nodes(tree), templates=templates)
+        return classify_by_text(self.embed(images, **options), texts, tree, parents=parents)
 
     @property
     def has_texts(self) -> bool:
@@ -334,11 +342,14 @@ class TrainedModel:
         return self._texts is not None
 
     @property
-    def texts(self) -> TextTower:
+    def texts(self) -> AnyTextTower:
         """The text tower; an OptionError where there is none."""
         if self._texts is None:
             expected = "a model of open_clip, whose texts and images share a space: open_clip:NAME/WEIGHTS"
-            raise OptionError(f"texts for {self!r}, which has no text tower", expected=expected)
+            raise OptionError(f"texts for {self!r}, which has no text tower", expected=f"{expected}, or one trained so")
+        if isinstance(self._texts, str):
+            self._texts = load_text_tower(self._texts)
+        self._texts.to(self.device)
         return self._texts
 
     def image_settings(self, *, max_pixels: int | None = None) -> ImageSettings:
@@ -444,7 +455,7 @@ def load_model(
         return TrainedModel(network, preprocessing, device=device, texts=texts)
     tree, record = Path(name) / TREE, ModelRecord.read(Path(name))
     classes = LabelTree.from_json(tree) if tree.is_file() else None
-    return TrainedModel(network, preprocessing, tree=classes, device=device, record=record)
+    return TrainedModel(network, preprocessing, tree=classes, device=device, record=record, texts=record.text_encoder)
 
 
 def _device(device: str | torch.device) -> torch.device:

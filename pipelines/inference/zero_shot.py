@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,8 +11,6 @@ from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, ShapeError
 from hiertree.level_columns import UNKNOWN
 from hiertree.metrics import hierarchical_scores
-
-from ..networks.clip import TextTower
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,21 +75,21 @@ def _known(nodes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[tuple[int, 
     return [(node, row) for node, row in zip(nodes.tolist(), rows.tolist(), strict=True) if node != UNKNOWN]
 
 
+def labels_of_nodes(tree: LabelTree) -> list[str]:
+    """The labels of all nodes, each once."""
+    rows = [map(str, tree.labels_of(path)) for path in as_paths(tree.paths(tree.leaves)).tolist()]
+    return list(dict.fromkeys(label for row in rows for label in row))
+
+
 def classify_by_text(
-    embeddings: NDArray[np.float32],
-    tree: LabelTree,
-    texts: TextTower,
-    *,
-    templates: Sequence[str],
-    parents: Parents = "text",
+    embeddings: NDArray[np.float32], texts: NDArray[np.float32], tree: LabelTree, *, parents: Parents = "text"
 ) -> Classification:
     """Give (n, d) embeddings of images the nearest node of each level.
 
     Args:
         embeddings: rows of unit norm.
-        tree: whose labels are the texts.
-        texts: the tower of the same model.
-        templates: over which the embedding of a label is averaged.
+        texts: rows of unit norm, of :func:`labels_of_nodes`.
+        tree: of the labels.
         parents: the score of an inner node: of its own ``"text"``, or the best of its ``"leaves"``.
     """
     if parents not in get_args(Parents):
@@ -100,14 +97,14 @@ def classify_by_text(
     paths = as_paths(tree.paths(tree.leaves))
     depths = (paths != UNKNOWN).sum(axis=1)
     labels = [list(map(str, tree.labels_of(path))) for path in paths.tolist()]
-    vocabulary = {label: row for row, label in enumerate(dict.fromkeys(label for row in labels for label in row))}
-    scores = embeddings @ texts.encode(list(vocabulary), templates=templates).T
-    leaf_scores = scores[:, [vocabulary[row[-1]] for row in labels]]
+    column = {label: index for index, label in enumerate(labels_of_nodes(tree))}
+    scores = embeddings @ texts.T
+    leaf_scores = scores[:, [column[row[-1]] for row in labels]]
     nodes = np.empty((len(embeddings), tree.num_levels), np.int32)
     for level in range(tree.num_levels):
         rows = np.flatnonzero(depths > level)
         level_scores = leaf_scores[:, rows]
         if parents == "text":
-            level_scores = scores[:, [vocabulary[labels[row][level]] for row in rows]]
+            level_scores = scores[:, [column[labels[row][level]] for row in rows]]
         nodes[:, level] = paths[rows[level_scores.argmax(axis=1)], level]
     return Classification(tree, nodes, paths[leaf_scores.argmax(axis=1)].astype(np.int32))

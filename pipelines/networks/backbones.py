@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from inspect import signature
 from itertools import pairwise
@@ -87,6 +88,10 @@ def build_backbone(
         network = _small_cnn(model, channels)
     elif model.backbone.startswith(CLIP):
         network = build_clip_tower(model, **options)
+        if model.unlocked_groups is not None:
+            lock: Any = network.lock
+            with raised_as(RecipeError, "model.unlocked_groups", expected="as its lock takes", on=AssertionError):
+                lock(unlocked_groups=model.unlocked_groups, freeze_bn_stats=True)
     else:
         network = build_timm_network(model, **options)
     if model.gradient_checkpointing:
@@ -241,7 +246,7 @@ def find_timm_model(name: str) -> TimmModel:
         config = {} if pretrained_config is None else vars(pretrained_config)
     else:
         libraries = "hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
-        close = timm.list_models(f"*{name[:6]}*")
+        close = get_close_matches(name, timm.list_models(), n=5)
         raise RecipeError(
             f"model.backbone={name!r}",
             expected=f"small_cnn, the name of a timm model, {libraries}",

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import DeviceError, InputError, MissingResourceError, OptionError, raised_as, require_package
+from hiertree.errors import DeviceError, MissingResourceError, OptionError, raised_as, require_package
 from hiertree.io.progress import track
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import read_json_object
@@ -106,7 +106,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     else:
         _check_known(open_clip, model, weights)
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(f"device={device!r}", expected="a CUDA GPU", remedy="use device='cpu'")
+        raise DeviceError(f"device={device!r}", expected="a CUDA GPU", choose={"device": ["cpu"]})
     options = {"pretrained": None if is_described(model) else weights, "require_pretrained": weights is not None}
     try:
         with silence_logs():
@@ -153,8 +153,6 @@ class TextTower:
         from torch.nn.functional import normalize
 
         check_templates(templates)
-        if isinstance(texts, str) or not len(texts) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f"texts={texts!r}"[:80], expected="a list of texts")
         tokens = [self._tokens([template.replace("{}", text) for text in texts]) for template in templates]
         batches = [batch for rows in tokens for batch in rows.split(batch_size)]
         with torch.inference_mode():

@@ -47,7 +47,8 @@ class UnitLength(nn.Module):
 class Embedder(nn.Module):
     """Backbone → pooling → LayerNorm → linear projection, if any → unit length; mean and deviation are buffers.
 
-    ``factory`` builds the backbone in place of ``model.backbone``.
+    Vectors of texts, of ``text_size`` dimensions, have a linear projection of their own into the same space, unless
+    images have none. ``factory`` builds the backbone in place of ``model.backbone``.
     """
 
     mean: Tensor
@@ -59,6 +60,7 @@ class Embedder(nn.Module):
         *,
         channels: int,
         size: int | None = None,
+        text_size: int | None = None,
         load_weights: bool = True,
         factory: Callable[..., nn.Module] | None = None,
     ) -> None:
@@ -77,10 +79,20 @@ class Embedder(nn.Module):
         if model.embedding_size is not None:
             projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
         self.head = nn.Sequential(_normalization(model, features), projection)
+        self.text_size, self.text_projection = text_size, cast(nn.Module, nn.Identity())
+        if text_size is not None and model.embedding_size is not None:
+            self.text_projection = nn.Linear(text_size, model.embedding_size)
+        elif text_size not in (None, features):
+            problem, remedy = f"texts of {text_size} dimensions, images of {features}", "set model.embedding_size"
+            raise RecipeError(problem, expected="two towers of one space, or projections", remedy=remedy)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels in 0 … 255, uint8 or float → (B, embedding_size) float32 of unit norm."""
         return normalize(self.head[1](self.pooled(images)).float(), dim=1)
+
+    def embed_texts(self, vectors: Tensor) -> Tensor:
+        """(m, text_size) vectors of texts → (m, embedding_size) float32 of unit norm."""
+        return normalize(self.text_projection(vectors).float(), dim=1)
 
     def pooled(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels → (B, F) pooled and normalized features, the projection's input."""

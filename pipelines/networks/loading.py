@@ -126,7 +126,8 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
         ),
     ):
         files.write_tensors(temporary, embedder.state_dict())
-    architecture = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
+    architecture: dict[str, Any] = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
+    architecture |= {} if embedder.text_size is None else {"text_size": embedder.text_size}
     files.write_json(settings, {**architecture, "preprocessing": preprocessing.model_dump(mode="json")})
     return [weights, settings]
 
@@ -151,7 +152,8 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
         )
     factory = import_callable(backbone, setting="model.backbone") if isinstance(backbone, str) else backbone
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
-        embedder = Embedder(model, channels=channels, size=preprocessing.size, load_weights=False, factory=factory)
+        sizes: Any = {"size": preprocessing.size, "text_size": settings.get("text_size")}
+        embedder = Embedder(model, channels=channels, **sizes, load_weights=False, factory=factory)
     weights = load_weights(folder)
     with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
         embedder.float().load_state_dict(weights)  # whatever type torch makes by default

@@ -124,6 +124,9 @@ class ModelSettings(Section):
     """training images for that PCA, drawn with the seed; all of them if there are fewer"""
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
     """epochs at the start in which only head and loss learn"""
+    unlocked_groups: Annotated[int, Field(ge=0)] | None = None
+    """groups of layers of an open_clip tower that learn, counted from its end as by its `lock`: 1 its projection, 2 its
+    last block, too; null: all"""
     gradient_checkpointing: bool = False
     """compute most activations of the backbone again in the backward pass instead of keeping them: less memory for one
     more forward pass. BatchNorm must be frozen"""
@@ -147,6 +150,8 @@ class ModelSettings(Section):
             raise custom_error("no_projection", problem)
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
+        if self.unlocked_groups is not None and not self.backbone.startswith("open_clip:"):
+            raise custom_error("unlocked_groups", "unlocked_groups is for a backbone of open_clip")
         if self.weights_names and (self.pretrained is True or self.backbone.startswith("open_clip:")):
             problem = "weights_names is for a local file, named by pretrained, of another backbone than open_clip's"
             raise custom_error("weights_names", problem)

@@ -26,7 +26,6 @@ from hiertree.options import Uneven, split_options
 from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
-from .judged_pairs import evaluate_judged, read_sides, read_truth
 from .label_columns import LabelColumns, named_rows, number_labels, rows_with_table
 from .locations import files_read, kind_of
 
@@ -54,7 +53,12 @@ class ResultOptions(MetricOptions, total=False):
 
 
 class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
-    """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
+    """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches.
+
+    With ``gallery_nodes``, items are nodes of the tree, as :class:`hiertree.metrics.Rules` has them.
+    """
+
+    gallery_nodes: bool
 
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
@@ -126,6 +130,8 @@ def _launched(*, share_work: bool) -> Iterator[ProcessGroup | None]:
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
     options = {**collection.masks, **options}
+    if options.pop("gallery_nodes", False):
+        options["compat"] = replace(rules_of(options.get("compat"), options.get("protocol")), gallery="nodes")
     if not codes:
         return evaluate(*collection.arguments, progress=True, **options)
     (search,) = split_options(options, Search)
@@ -174,6 +180,7 @@ class Judgments(ItemLabels, total=False):
 class ListOptions(Judgments, MetricOptions, total=False):
     """Judgments and conventions, as :func:`hiertree.metrics.evaluate_ranking` takes them."""
 
+    gallery_nodes: bool
     unjudged: Choice
     negative_qrels: Choice
     lower_is_better: bool
@@ -199,13 +206,16 @@ def measure_lists(run: AnyPath, **options: Unpack[ListOptions]) -> Evaluation:
     judgments: Any = {name: arguments.pop(name) for name in Judgments.__annotations__ if name in arguments}
     lower_is_better = arguments.pop("lower_is_better", False)
     rules = {"unjudged": arguments.pop("unjudged", "irrelevant"), "negative": arguments.pop("negative_qrels", "error")}
+    rules |= {"gallery": "nodes"} if arguments.pop("gallery_nodes", False) else {}
     compat = replace(rules_of(options.get("compat"), options.get("protocol")), **rules)
     qrels, tree = judgments.pop("qrels", None), judgments.pop("tree", None)
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
-    if qrels is not None and any(value not in (None, (), "error") for value in judgments.values()):
-        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
+    by_labels = [*judgments.values(), options.get("gallery_nodes")]
+    if qrels is not None and any(value not in (None, (), "error", False) for value in by_labels):
+        problem = "query_labels, levels, uneven, separator, ids or gallery_nodes with qrels"
+        raise OptionError(problem, expected="them only with tree")
     path = Path(run)
     lists = _read_rows(path, has_qrels=qrels is not None) if path.suffix == ".npy" else path
     truth = {"qrels": qrels} if tree is None else _labels(tree, **judgments, named=lists is path)
@@ -243,6 +253,8 @@ def evaluate_pairs(
     ``revisitop`` unless ``metrics`` or ``protocol`` are given; or an ``.npy`` of grades, queries × items. Without
     ``gallery``, ``embeddings`` is a folder that ``hiertree embed`` wrote. The rest is as for :func:`evaluate_file`.
     """
+    from .judged_pairs import evaluate_judged, read_sides, read_truth  # takes the data sets with it
+
     arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
     sources = [Path(source) for source in (embeddings, gallery) if source is not None]
@@ -319,15 +331,8 @@ def _deliver(
 
 def print_result(result: Evaluation) -> None:
     """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
-    means, bounds = result.summary(), result.confidence_interval()
-    rows = []
-    for name, skipped in result.skipped.items():
-        mean, interval = "—", ""
-        if name in means.index:
-            mean, (low, high) = f"{100 * means[name]:.2f}", bounds.loc[name, ["low", "high"]]
-            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
-        rows.append((name, mean, interval, str(skipped or "")))
-    heads = ("metric", "mean, %", f"95 % interval over {'classes' if result.has_classes else 'queries'}", "skipped")
+    (metric, mean, interval, skipped), rows = result.table(percent=True)
+    heads = (metric, mean, f"{interval} over {'classes' if result.has_classes else 'queries'}", skipped)
     print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries", title_justify="left")
     print_table((), result.convention.rows().items())
 

@@ -31,6 +31,7 @@ from .settings import (
     NoAugmentation,
     OptimizerSettings,
     ScheduleSettings,
+    TextSettings,
     TrainingSettings,
     ValidationSettings,
 )
@@ -58,6 +59,8 @@ class Recipe(Section):
     """how images become tensors"""
     sampler: SerializeAsAny[Annotated[Component, BeforeValidator(SAMPLER.validate)]]
     """`name` of a batch sampler and its options"""
+    texts: TextSettings | None = None
+    """labels as texts beside the images of a batch; null: images alone"""
     model: ModelSettings = ModelSettings()
     """the network"""
     loss: SerializeAsAny[Annotated[Component, BeforeValidator(LOSS.validate)]]

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, mod
 
 from hiertree.evaluation_options import Conventions
 
+from ...networks.clip import TEMPLATES
 from ...networks.settings import Count, Positive, Precision, Side, ViewSettings
 from ...settings import Section, custom_error
 from .components import Component, ComponentKind, loaders, losses, optimizers, samplers, schedules, transforms
@@ -115,6 +116,19 @@ class ImageSettings(ViewSettings):
     def largest_view(self) -> int:
         """The side of the largest view that is made of an image."""
         return max(self.size, *self.resized_sides, self.cache_size or 0)
+
+
+class TextSettings(Section):
+    """Labels as texts, which stand beside the images of each batch and are embedded into the same space."""
+
+    encoder: str
+    """what embeds them and does not learn: `open_clip:NAME/WEIGHTS` or another name of such a model, or
+    `sentence-transformers:NAME`, a folder or a model of the hub. Unless `model.embedding_size` is null, a linear
+    projection of its vectors learns"""
+    templates: tuple[str, ...] = TEMPLATES
+    """texts with `{}`, where the label goes; the mean direction over them counts"""
+    levels: tuple[str, ...] | None = None
+    """levels whose labels are texts; null: all"""
 
 
 class OptimizerSettings(Component):

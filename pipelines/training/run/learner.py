@@ -17,6 +17,7 @@ from hiertree.losses import large_batch_backward
 
 from ...networks.backbones import is_batch_norm
 from ...networks.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
+from ..data.texts import TextRows
 from ..distributed.processes import (
     ALONE,
     Processes,
@@ -47,12 +48,19 @@ class Learner:
     """
 
     def __init__(
-        self, recipe: Recipe, fabric: Fabric, *, class_paths: Paths, steps_per_epoch: int, processes: Processes = ALONE
+        self,
+        recipe: Recipe,
+        fabric: Fabric,
+        *,
+        class_paths: Paths,
+        steps_per_epoch: int,
+        processes: Processes = ALONE,
+        text_size: int | None = None,
     ) -> None:
         self.recipe, self.fabric, self.processes = recipe, fabric, processes
         self._in_chunks = recipe.training.accumulate == "two_pass"
         with self.processes.agreeing():
-            self._build(class_paths)
+            self._build(class_paths, text_size)
         if recipe.training.compile:
             self.embedder.compile()  # in place, so that its tensors keep their names; a copy of it is not compiled
         self._network = fabric.setup_module(self.embedder)
@@ -68,12 +76,13 @@ class Learner:
         self._schedule = Schedule(self.optimizer, recipe.schedule, total=total, steps_per_epoch=steps_per_epoch)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
-    def _build(self, class_paths: Paths) -> None:
+    def _build(self, class_paths: Paths, text_size: int | None) -> None:
         recipe, model, images = self.recipe, self.recipe.model, self.recipe.images
         with forked_rng(self.fabric.device):
             torch.manual_seed(recipe.seed)
             pretrained = recipe.training.start_from is None
-            self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
+            sizes: Any = {"channels": images.channels, "size": images.size, "text_size": text_size}
+            self.embedder = Embedder(model, **sizes, load_weights=pretrained)
             self.loss = build_loss(recipe, class_paths=class_paths, embedding_size=self.embedder.embedding_size)
         if model.sync_batch_norm and self.processes.size > 1:
             self.embedder.backbone = synchronized_batch_norm(self.embedder.backbone, self.fabric.device)
@@ -96,15 +105,17 @@ class Learner:
         self.loss.train()
         self.loss.start_epoch(epoch)
 
-    def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
-        """Learn from one batch."""
+    def step(self, images: Tensor, paths: Tensor, *, step: int, texts: TextRows | None = None) -> dict[str, float]:
+        """Learn from one batch: images, and perhaps texts, which the loss takes as further rows."""
         self._schedule.set(step)
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
             with forked_rng(self.fabric.device), _enough_memory(f"step {step}", _SMALLER_STEPS):
                 seed_torch(self.recipe.seed, step)
-                values = backward(images, paths, step)  # the loss checks paths before they travel
+                vectors = None if texts is None else texts.vectors
+                paths = paths if texts is None else torch.cat([paths, texts.paths])
+                values = backward(images, vectors, paths, step)  # the loss checks paths before they travel
         except EmbeddingError as error:
             raise _diverged(step, error.given) from error
         except RuntimeError as error:
@@ -135,24 +146,27 @@ class Learner:
             embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
         return embeddings.float().cpu()
 
-    def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+    def _backward(self, images: Tensor, texts: Tensor | None, paths: Tensor, step: int) -> dict[str, float]:
         with randomness_by_rank(self.processes, self.fabric.device, self.recipe.seed, step):
             embeddings = self._network(self.fabric.to_device(images))
+        if texts is not None:
+            embeddings = torch.cat([embeddings, self.embedder.embed_texts(self.fabric.to_device(texts))])
         terms = self._objective.terms(embeddings, paths)
         loss = self._objective.total(terms)
         self.fabric.backward(loss)
         self.processes.average_gradients(self.loss.parameters())
         return _finite_values(terms, loss, step)
 
-    def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+    def _backward_in_chunks(self, images: Tensor, texts: Tensor | None, paths: Tensor, step: int) -> dict[str, float]:
         """Backpropagate one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""
-        chunks = torch.split(images, self.recipe.training.chunk_size)
+        chunks = [*torch.split(images, self.recipe.training.chunk_size), *([] if texts is None else [texts])]
         chunk_indices = cycle(range(len(chunks)))
 
         def embed(chunk: Tensor) -> Tensor:
             seed = (self.recipe.seed, step, next(chunk_indices))
             with randomness_by_rank(self.processes, self.fabric.device, *seed), self.fabric.autocast():
-                embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
+                network = self.embedder if chunk is not texts else self.embedder.embed_texts
+                embeddings: Tensor = network(self.fabric.to_device(chunk))
             return embeddings
 
         terms = large_batch_backward(embed, chunks, paths, self._objective, backward=self.fabric.backward)

@@ -24,7 +24,7 @@ from ..recipe.schema import Recipe
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-_HEAD = "head."
+_HEADS = ("head.", "text_projection.")
 _SMALLEST_VARIANCE = 1e-9  # relative to the largest; directions below it are rounding
 
 
@@ -40,16 +40,17 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
         {(name, tensor.shape) for name, tensor in state.items()} for state in (weights, network_weights)
     )
     differing = sorted({name for name, _ in file_shapes ^ network_shapes})
-    if mismatches := [name for name in differing if not name.startswith(_HEAD)]:
+    if mismatches := [name for name in differing if not name.startswith(_HEADS)]:
         raise RecipeError(
             f"training.start_from={folder} has another network ({len(mismatches)} tensors differ: "
             f"{some_of(mismatches, 3)})",
             expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
             remedy=f"copy the section model from {folder / 'recipe.yaml'}",
         )
-    matching_weights = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
+    new_heads = tuple(head for head in _HEADS if any(name.startswith(head) for name in differing))
+    matching_weights = {name: tensor for name, tensor in weights.items() if not name.startswith(new_heads)}
     embedder.load_state_dict(matching_weights, strict=False)
-    if differing:
+    if _HEADS[0] in new_heads:
         size = embedder.embedding_size
         print(f"{folder}: its head is not used: here embeddings have {size} dimensions", file=sys.stderr)
     return {"path": str(folder / WEIGHTS), **describe_file(folder / WEIGHTS)}

@@ -20,6 +20,7 @@ from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
 from ..data.batches import EpochKeys, ImageBatch, batch_loader
+from ..data.texts import LabelTexts
 from ..data.views import ImageViews
 from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
@@ -47,6 +48,9 @@ class TrainingRun:
         self.recipe, self.folder, self._processes, self._stop = recipe, folder, processes, stop
         train_set, validation_set, test_set = sets
         with processes.agreeing():
+            self._texts = None if recipe.texts is None else LabelTexts(train_set, recipe.texts)
+            if self._texts is not None and processes.size > 1:
+                raise RecipeError("texts in several processes", expected="one", remedy="set training.devices=1")
             self._keys = EpochKeys(build_sampler(recipe, train_set, processes), rank=processes.rank)
             views = ImageViews(train_set.images, recipe.images, augment=recipe.seed)
             self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
@@ -59,7 +63,12 @@ class TrainingRun:
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
         self._steps_per_epoch, classes = len(self._keys), np.unique(train_set.paths, axis=0)
         self.learner = Learner(
-            recipe, fabric, class_paths=classes, steps_per_epoch=self._steps_per_epoch, processes=processes
+            recipe,
+            fabric,
+            class_paths=classes,
+            steps_per_epoch=self._steps_per_epoch,
+            processes=processes,
+            text_size=None if self._texts is None else self._texts.size,
         )
         with processes.agreeing():
             self._paths = labels_for(self.learner.loss, train_set)
@@ -157,7 +166,8 @@ class TrainingRun:
         """Learn from a batch; returns nothing if it is skipped because its loss is not finite."""
         state, training, values = self.state, self.recipe.training, dict[str, float]()
         try:
-            values = self.learner.step(batch.images, self._paths[batch.indices], step=state.step)
+            texts = None if self._texts is None else self._texts.of_batch(batch.indices)
+            values = self.learner.step(batch.images, self._paths[batch.indices], step=state.step, texts=texts)
             state.skipped_in_a_row = 0
         except TrainingError as error:
             self._keep_failed(batch)

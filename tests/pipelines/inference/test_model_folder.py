@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
 import torch
 import yaml
 from huggingface_hub import ModelCard
+from loopback_hub import serving_hub
 from PIL import Image
 
 import hiertree as ht
@@ -100,85 +97,10 @@ def test_no_images_are_refused_as_such(model: TrainedModel) -> None:
         model.embed([])
 
 
-class _Hub(BaseHTTPRequestHandler):
-    """As much of the hub as a model needs: repositories of files that are committed whole and read by name."""
-
-    files: dict[str, bytes]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path == "/api/repos/create":
-            self._answer(
-                {"url": "https://huggingface.co/someone/model", "id": "someone/model", "name": "someone/model"}
-            )
-        elif "/preupload/" in self.path:
-            names = [file["path"] for file in json.loads(body)["files"]]
-            entries = [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]
-            self._answer({"files": entries})
-        elif "/commit/" in self.path:
-            for line in map(json.loads, body.splitlines()):
-                if line["key"] == "file":
-                    self.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
-            self._answer({"commitUrl": "https://huggingface.co/someone/model/commit/0", "commitOid": "0" * 40})
-        else:
-            self._answer({}, status=200)
-
-    def do_GET(self) -> None:
-        self._read(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._read(with_body=False)
-
-    def _read(self, *, with_body: bool) -> None:
-        if "/tree/" in self.path:
-            sizes = {name: len(file) for name, file in self.files.items()}
-            self._answer([{"type": "file", "path": name, "size": size, "oid": name} for name, size in sizes.items()])
-            return
-        if self.path.startswith("/api/"):
-            siblings = [{"rfilename": name} for name in self.files]
-            self._answer({"id": "someone/model", "sha": "0" * 40, "siblings": siblings, "private": False})
-            return
-        file = self.files.get(self.path.rpartition("/")[2])
-        self.send_response(404 if file is None else 200)
-        for name, value in {
-            "Content-Length": str(len(file or b"")),
-            "ETag": f'"{hashlib.sha1(file or b"").hexdigest()}"',
-            "X-Repo-Commit": "0" * 40,
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body and file:
-            self.wfile.write(file)
-
-    def _answer(self, value: object, status: int = 200) -> None:
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """The files of ``someone/model`` on a server of this machine, for which huggingface_hub's own client is set up."""
-    files: dict[str, bytes] = {}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Hub", (_Hub,), {"files": files}))
-    Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
-    yield files
-    server.shutdown()
-    server.server_close()
+    with serving_hub(tmp_path / "cache", monkeypatch) as files:
+        yield files
 
 
 def test_model_on_the_hub_is_the_same_model(model: TrainedModel, hub: dict[str, bytes]) -> None:
