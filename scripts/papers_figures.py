@@ -36,7 +36,6 @@ WITH_PROXIES = "loss={{name: ROADMAP, decomposability: proxy, lambda_: {weight}}
 HAPPIER = "loss={{name: HAPPIER, alpha: {alpha}, lambda_: {weight}}}"
 SMALL = ["model.width=16", "evaluation={metrics: [mAP@R, 'AP[1]', 'AP[2]', H-AP], select: H-AP}"]
 SMALL += ["training.device=cpu", "training.logger=none"]
-SEEDS = (0, 1)  # of sweeps; the others have the first
 
 Row = tuple[str, str, float, float]  # figure, series, x, y
 Series = dict[str, list[tuple[float, float]]]  # points by name
@@ -59,7 +58,7 @@ class Runs:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._metrics: dict[str, list[dict[str, float]]] = {}
+        self._metrics: dict[str, dict[str, float]] = {}
 
     def train(self, *settings: str, folder: str, epochs: int = 8, batch_size: int = 128) -> dict[str, float]:
         """The metrics of a run into this folder."""
@@ -69,19 +68,14 @@ class Runs:
         sizes = [f"data.root={self._root}", f"training.epochs={epochs}", f"sampler.batch_size={batch_size}"]
         return train(load_recipe("omniglot-sup-ap", [*SMALL, *sizes, *settings]), folder).metrics
 
-    def percent(
-        self, loss: str, metric: str = "mAP@R", *, batch_size: int = 128, **options: float
-    ) -> NDArray[np.float64]:
-        """A metric in percent after eight epochs, of each seed."""
+    def percent(self, loss: str, metric: str = "mAP@R", *, batch_size: int = 128, **options: float) -> float:
+        """A metric in percent after eight epochs."""
         setting = loss.format(**({"rho": 100, "tau": 0.01, "beta": 0.6, "weight": 0.5} | options))
         key = f"{setting} {batch_size}"
         if key not in self._metrics:
-            self._metrics[key] = []
-            for seed in SEEDS:
-                with tempfile.TemporaryDirectory() as folder:
-                    metrics = self.train(setting, f"seed={seed}", folder=folder, batch_size=batch_size)
-                self._metrics[key].append(metrics)
-        return np.array([100 * metrics[metric] for metrics in self._metrics[key]])
+            with tempfile.TemporaryDirectory() as folder:
+                self._metrics[key] = self.train(setting, folder=folder, batch_size=batch_size)
+        return 100 * self._metrics[key][metric]
 
     def steps(self, tau: float, batch_size: int) -> list[tuple[float, float]]:
         """AP_e and P of Eq. 1 at each step of an epoch."""
@@ -114,24 +108,24 @@ def measure(root: str) -> Iterator[Row]:
         alone = runs.percent(SUP_AP, batch_size=batch_size)
         for figure, loss, weight in (("[R] 5", WITH_MARGINS, 0.5), ("[S] 6", WITH_PROXIES, 0.1)):
             both = runs.percent(loss, weight=weight, batch_size=batch_size)
-            yield figure, "gain", batch_size, 100 * (both / alone - 1).mean()
+            yield figure, "gain", batch_size, 100 * (both / alone - 1)
     for rho in RHOS:
         for figure in ("[R] 13b", "[S] 7b") if rho < RHOS[-1] else ("[R] 13b",):
-            yield figure, "Sup-AP", rho, runs.percent(SUP_AP, rho=rho).mean()
-        yield "[R] 4b", "ROADMAP", rho, runs.percent(WITH_MARGINS, rho=rho).mean()
+            yield figure, "Sup-AP", rho, runs.percent(SUP_AP, rho=rho)
+        yield "[R] 4b", "ROADMAP", rho, runs.percent(WITH_MARGINS, rho=rho)
     for weight in WEIGHTS:
         for figure, loss in (("[R] 4a", WITH_MARGINS), ("[S] 7a", WITH_PROXIES)):
-            yield figure, "ROADMAP", weight, runs.percent(loss if weight else SUP_AP, weight=weight).mean()
+            yield figure, "ROADMAP", weight, runs.percent(loss if weight else SUP_AP, weight=weight)
     yield from tie_ranges(runs)
     for tau in TAUS:
-        yield "[R] 13a", "Sup-AP", tau, runs.percent(SUP_AP, tau=tau).mean()
+        yield "[R] 13a", "Sup-AP", tau, runs.percent(SUP_AP, tau=tau)
     for beta in BETAS:
-        yield "[R] 4c", "ROADMAP", round(0.9 - beta, 1), runs.percent(WITH_MARGINS, beta=beta).mean()
+        yield "[R] 4c", "ROADMAP", round(0.9 - beta, 1), runs.percent(WITH_MARGINS, beta=beta)
     for alpha in (0.5, 1, 2, 3, 5):
         for name, metric in (("alphabets", "AP[1]"), ("characters", "AP[2]")):
-            yield "[S] 8a", name, alpha, runs.percent(HAPPIER, metric, alpha=alpha, weight=0.1).mean()
+            yield "[S] 8a", name, alpha, runs.percent(HAPPIER, metric, alpha=alpha, weight=0.1)
     for weight in WEIGHTS[:-1]:
-        yield "[S] 8b", "HAPPIER", weight, runs.percent(HAPPIER, "H-AP", alpha=1, weight=weight).mean()
+        yield "[S] 8b", "HAPPIER", weight, runs.percent(HAPPIER, "H-AP", alpha=1, weight=weight)
 
 
 def precision_recall(runs: Runs) -> Iterator[Row]:
