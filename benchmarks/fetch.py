@@ -1,29 +1,36 @@
 """Fetch the data of docs and benchmarks, so that any clone can repeat their numbers.
 
-``python benchmarks/fetch.py data`` makes three folders, or those that are named after it:
+``python benchmarks/fetch.py data`` makes five folders, or those that are named after it:
 
 * ``omniglot``: the official archives, as ``hiertree datasets download omniglot`` has them; at 28 pixels their drawings
   are those of the docs, pixel by pixel;
 * ``gldv2_washington``: 844 landmarks of Google Landmarks v2 in Washington State with their first "instance of", and
   4,625 photos of 296 of them at 112 pixels, of a public repository at a commit. Photos have licenses of their own;
 * ``gldv2_hierarchical``: raw types and hierarchical labels of H-GLDv2's human-made landmarks, from Google's released
-  table; the docs read a part of them.
+  table; the docs read a part of them;
+* ``place_labels``: place types of GeoNames (CC BY), OpenStreetMap's presets (ISC), Places365 (MIT), Wikidata and
+  Commons (CC0), and WordNet's edges, of public repositories at a commit;
+* ``wikidata_p279``: 22,147 "subclass of" edges of Wikidata (CC0) of about 2021. Newer ones of your own labels:
+  ``hiertree labels hypernyms``.
 
-Downloads are checked by MD5 or SHA-256.
+Downloads, or the files made of them, are checked by MD5 or SHA-256.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import hashlib
 import io
+import json
 import sys
 import tarfile
 import urllib.error
 import urllib.request
 import zipfile
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -38,6 +45,15 @@ DIGESTS = {
     "landmarks_washington_clean_images.csv": "e6a80449a319499ff163fead48e0ca7672c8d6dd1e76ce5d4801b61ff422553b",
 }
 PHOTOS = 4_625
+EARLIER_COMMIT = "c740500727b7985cc83a48e2338f19e2b598a99f"
+GEONAMES = "LibraryOfCongress/gazetteer/34c7f368c5ae51a167d698dbd3a092644eee4c0c/data/featureCodes_en.txt"
+PRESETS = "openstreetmap/id-tagging-schema/44eff2b82b8bc3e8a2e1d2135a7c58c9b9a08dcf/dist"
+PLACES = "CSAILVision/places365/06218620d593de09ac4f9f39b72ea0d175990a24"
+PLACE_TYPES = "osm-search/wikipedia-wikidata/331e89be2f4435d02391c99982ca25e8f27a18be/config/wikidata_place_types.txt"
+NOUNS = "cvjena/semantic-embeddings/0d4177422bafbba685fb6a0f976675864f31e09f/ILSVRC/wordnet.parent-child.txt"
+EDGES = "usc-isi-i2/kgtk-notebooks/e654c8f2162169623cf0228e6efc1bd58276f8d5/datasets"
+VIEWS, SPACES = {"1": "indoor", "2": "outdoor"}, str.maketrans("_/", "  ")
+EDGE_FOLDERS = ("arnold", "arnold-profiled", "wikidata-dwd-v2")
 RELEASED = "https://s3.amazonaws.com/google-landmark/metadata/train_label_to_hierarchical.csv"
 
 
@@ -48,7 +64,30 @@ def read(url: str) -> bytes:
             return bytes(answer.read())
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         remedy = "run this on a connected machine and copy its folder"
-        raise MissingResourceError(f"{url} ({error})", expected="a connection to it", remedy=remedy) from error
+        raise MissingResourceError(
+            f"{url} ({getattr(error, 'reason', error)})", expected="a connection to it", remedy=remedy
+        ) from error
+
+
+def read_text(path: str) -> str:
+    """A text of a public repository: owner/name/commit/file."""
+    content = read(f"https://raw.githubusercontent.com/{path}")
+    return (gzip.decompress(content) if path.endswith(".gz") else content).decode("utf-8-sig")
+
+
+def write_checked(file: Path, digest: str, columns: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
+    """A CSV file with the SHA-256 of the one that the docs measure."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(cells)
+    check(file.name, text.getvalue().encode(), digest)
+    file.write_bytes(text.getvalue().encode())
+
+
+def check(name: str, content: bytes, digest: str) -> None:
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise MissingResourceError(name, expected=f"SHA-256 {digest}")
 
 
 def fetch_omniglot(folder: Path) -> None:
@@ -68,8 +107,7 @@ def fetch_washington(folder: Path) -> None:
             elif file is not None and path.suffix == ".jpg":
                 photos[path.name] = small(file.read())
     for name, digest in DIGESTS.items():
-        if hashlib.sha256(tables.get(name, b"")).hexdigest() != digest:
-            raise MissingResourceError(f"{WASHINGTON}: {name}", expected=f"SHA-256 {digest}")
+        check(f"{WASHINGTON}: {name}", tables.get(name, b""), digest)
     if len(photos) != PHOTOS:
         raise MissingResourceError(f"{WASHINGTON}: {len(photos)} photos", expected=str(PHOTOS))
     full, clean = (rows(tables[name]) for name in DIGESTS)
@@ -112,10 +150,84 @@ def fetch_pairs(folder: Path) -> None:
         writer.writerows([*pair, count, examples[pair]] for pair, count in counts.most_common())
 
 
+def fetch_place_labels(folder: Path) -> None:
+    """Five lists of place types with the classes that their makers gave them, and WordNet's parents and children."""
+    codes = [line.split("\t") for line in read_text(GEONAMES).splitlines()]
+    write_checked(
+        folder / "geonames_feature_codes.csv",
+        "64d0540711b8bf997533386b24bd47fde6c78009b31d2eb80fdf6d440a6ee756",
+        ("code", "class", "label", "description"),
+        ((code, code[0], *texts) for code, *texts in codes if code[0] in "AHLPRSTUVX" and code[1] == "."),
+    )
+    presets = json.loads(read_text(f"{PRESETS}/presets.json"))
+    translated = json.loads(read_text(f"{PRESETS}/translations/en.json"))["en"]["presets"]["presets"]
+    named = ((preset, translated.get(preset, {}).get("name")) for preset in sorted(presets))
+    write_checked(
+        folder / "osm_id_presets.csv",
+        "519c8eee9832f606873647e31c279199981ed480164b92c50f53dc4fb78aea76",
+        ("preset", "top_key", "label"),
+        ((preset, preset.split("/")[0], label) for preset, label in named if label),
+    )
+    views = dict(line.split() for line in read_text(f"{PLACES}/IO_places365.txt").splitlines())
+    paths = [line.split()[0] for line in read_text(f"{PLACES}/categories_places365.txt").splitlines()]
+    write_checked(
+        folder / "places365.csv",
+        "353cb9983eb8356210a5a737b9c7b23757aee491f88586a32e2b693612504279",
+        ("id", "path", "label", "indoor_outdoor"),
+        ((str(row), path, path[3:].translate(SPACES), VIEWS[views[path]]) for row, path in enumerate(paths)),
+    )
+    write_checked(
+        folder / "wikidata_place_types.csv",
+        "565e9421b9bc0d704be11cdf8dfd98b0a56e3e6b3bc54a22916941ad61f6726a",
+        ("qid", "label"),
+        (line.split(";", 1) for line in read_text(PLACE_TYPES).splitlines()),
+    )
+    tables = (f"{COMMIT}/walandmarks/data", f"{EARLIER_COMMIT}/data")
+    texts = (read_text(f"{REPOSITORY}/{table}/landmarks_washington_full.csv") for table in tables)
+    types = dict.fromkeys(row["supercategory"] for text in texts for row in rows(text.encode()) if row["supercategory"])
+    write_checked(
+        folder / "commons_instance_of_washington.csv",
+        "fecf279328da8156d43d4f702e51f0eaacc83d17a609f5c9c322ee6b957349fd",
+        ("instance_of",),
+        ([name] for name in types),
+    )
+    nouns = read_text(NOUNS)
+    check(NOUNS, nouns.encode(), "ff7206572ae989d1de8acbd6cbd921854fefd32dcdcb50eab11b81e797e28cd1")
+    (folder / "wordnet.parent-child.txt").write_text(nouns, encoding="utf-8", newline="")
+
+
+def fetch_edges(folder: Path) -> None:
+    """Classes of Wikidata, what they are subclasses of, and the English labels of both."""
+    labels: dict[str, str] = {}
+    for name in EDGE_FOLDERS:
+        for item, label in columns_of(f"{EDGES}/{name}/labels.en.tsv.gz"):
+            labels.setdefault(item, label.rpartition("@")[0][1:-1].replace("\\'", "'"))
+    pairs = {pair for name in EDGE_FOLDERS for pair in columns_of(f"{EDGES}/{name}/derived.P279.tsv.gz")}
+    classes = sorted((int(child[1:]), int(parent[1:])) for child, parent in pairs if child[0] == parent[0] == "Q")
+    write_checked(
+        folder / "edges.csv",
+        "e08c62045d18b05a8b77e56b762c3e6fee9f53b3f7332499eae52b13b498da78",
+        ("child_qid", "child_label", "parent_qid", "parent_label", "source"),
+        (
+            (f"Q{child}", labels.get(f"Q{child}", ""), f"Q{parent}", labels.get(f"Q{parent}", ""), "1")
+            for child, parent in classes
+            if child != parent
+        ),
+    )
+
+
+def columns_of(path: str) -> Iterator[tuple[str, str]]:
+    """The two nodes of each edge of a table of KGTK."""
+    for row in csv.DictReader(io.StringIO(read_text(path)), delimiter="\t", quoting=csv.QUOTE_NONE):
+        yield row["node1"], row["node2"]
+
+
 FETCHERS = {
     "omniglot": fetch_omniglot,
     "gldv2_washington": fetch_washington,
     "gldv2_hierarchical": fetch_pairs,
+    "place_labels": fetch_place_labels,
+    "wikidata_p279": fetch_edges,
 }
 
 

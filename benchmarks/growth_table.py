@@ -1,9 +1,10 @@
 """How time and memory of commands, readers, samplers and pages grow: a table that fails where they outgrow their input.
 
-Each case runs at three sizes as a process of its own; its time is the processor's, less that of the same command at a
-hundredth of the first size, which is its start. The exponent is that between the last two sizes. It fails above 1.15
-(where the last size takes a second or more), or above the case's peak of memory. ``python benchmarks/growth_table.py``
-runs all, ``… evaluate report`` some, ``--scale 0.1`` a tenth of each size.
+Each case runs at a size, three and ten times it, as a process of its own; its time is the processor's, less that of the
+same command at a hundredth of the size, which is its start. The exponent is that between the last two sizes. It fails
+above 1.15 (where the last size takes a second or more), or above the case's peak of memory. ``python
+benchmarks/growth_table.py`` runs all, ``… evaluate report`` some, ``--scale 0.1`` a tenth of each size. Commands that
+wait for a network, a person or a GPU are not here, nor is training, whose steps are all of one size.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,15 +26,39 @@ import pandas as pd
 
 STEEPEST = 1.15
 SHORTEST = 1.0  # seconds below which an exponent is noise
+WORDS = ("lake", "church", "peak", "museum", "bridge", "castle", "park", "river")
 
 
 class Case(NamedTuple):
-    """A command or statements, what writes inputs of a size, three sizes, and the most memory in MiB at the largest."""
+    """A command or statements, what writes inputs of a size, the smallest size, and the most MiB at ten times it."""
 
     command: str
     write: Callable[[int], None]
-    sizes: tuple[int, int, int]
+    size: int
     peak: int
+
+
+def run(command: str, size: int) -> tuple[float, float]:
+    """Seconds of the processor and MiB at the peak of a command, or of statements that know the size as n."""
+    is_python = "import " in command
+    arguments = ["-c", f"n = {size}\n{command}"] if is_python else ["-m", "hiertree", *command.split(), "--quiet"]
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} of {size:,} ended with status {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def after(write: Callable[[int], None], *commands: str) -> Callable[[int], None]:
+    """What writes the inputs of a command that comes after others."""
+
+    def prepare(count: int) -> None:
+        write(count)
+        for command in commands:
+            run(command, count)
+
+    return prepare
 
 
 def leaves(count: int) -> pd.DataFrame:
@@ -78,10 +104,79 @@ def write_run(count: int) -> None:
             file.writelines(f"{query}.jpg Q0 {item}.jpg {rank} {-rank} t\n" for rank, item in enumerate(items))
 
 
+def write_table_of_embeddings(count: int) -> None:
+    """A thousand queries and a gallery with columns of labels in Parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    vectors, _ = clustered(count)
+    table = pa.Table.from_pandas(
+        leaves(count).astype(str).assign(split=np.where(np.arange(count) < 1000, "query", "gallery"))
+    )
+    parquet.write_table(
+        table.append_column("embedding", pa.FixedSizeListArray.from_arrays(vectors.ravel(), 32)), "e.parquet"
+    )
+
+
+def write_judged_pairs(count: int) -> None:
+    """A hundred queries, a gallery, and grades of all pairs."""
+    random = np.random.default_rng(0)
+    for name, rows in (("q.npy", 100), ("g.npy", count)):
+        np.save(name, random.standard_normal((rows, 32), np.float32))
+    np.save("grades.npy", (random.random((100, count)) < 0.01).astype(np.uint8))
+
+
+def write_edges(count: int) -> None:
+    """As many leaves of a tree of four levels as edges, a pair a line and in GraphML."""
+    leaf = [(f"leaf {row}", f"group {row // 20}") for row in range(count)]
+    group = [(f"group {row}", f"kind {row // 20}") for row in range(-(-count // 20))]
+    pairs = leaf + group + [(f"kind {row}", "root") for row in range(-(-count // 400))]
+    pd.DataFrame(pairs, columns=["child", "parent"]).to_csv("e.csv", index=False)
+    nodes = "".join(f'<node id="{child}"/>' for child, _ in pairs)
+    edges = "".join(f'<edge source="{parent}" target="{child}"/>' for child, parent in pairs)
+    text = f'<graph edgedefault="directed"><node id="root"/>{nodes}{edges}</graph>'
+    Path("g.graphml").write_text(f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{text}</graphml>')
+
+
+def write_images(count: int) -> None:
+    """Small images in folders of classes, five in each, and in an archive."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    stream = BytesIO()
+    Image.new("RGB", (32, 32)).save(stream, "PNG")
+    with tarfile.open("images.tar", "w") as archive:
+        for row in range(count):
+            file = Path("photos", f"class {row // 5}", f"{row}.png")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(stream.getvalue())
+            for name, data in ((f"{row}.png", stream.getvalue()), (f"{row}.cls", str(row // 5).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, BytesIO(data))
+
+
+def write_network(count: int) -> None:
+    """Images, and the random weights of a small network."""
+    import timm
+    import torch
+
+    write_images(count)
+    torch.save(timm.create_model("test_resnet").state_dict(), "w.pth")
+
+
 def write_landmarks(count: int) -> None:
     """Landmarks with labels of Wikidata's kind."""
-    words = ("lake", "church", "peak", "museum", "bridge", "castle", "park", "river")
-    rows = (f"{row},http://commons.wikimedia.org/wiki/Category:P{row},{words[row % 8]}" for row in range(count))
+    rows = (f"{row},http://commons.wikimedia.org/wiki/Category:P{row},{WORDS[row % 8]}" for row in range(count))
+    Path("l.csv").write_text("landmark_id,category,instance_of\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def write_labels(count: int) -> None:
+    """A landmark for each of as many labels."""
+    rows = (
+        f"{row},http://commons.wikimedia.org/wiki/Category:P{row},k{row // 8} {WORDS[row % 8]}" for row in range(count)
+    )
     Path("l.csv").write_text("landmark_id,category,instance_of\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
@@ -111,45 +206,83 @@ LISTS = """from hiertree.datasets import description, load_sop
 description.LOOKED_FOR = 0  # images, none of which is there
 load_sop(".", verify="structure")"""
 
+FILES = """from hiertree import LabelTree
+LabelTree.from_paths([(row // 400, row // 20, row) for row in range(n)]).to_{form}("t")
+tree = LabelTree.from_{form}("t"{levels})
+assert len(tree.paths(tree.leaves)) == n"""
+GRAPHS = """from hiertree import LabelTree
+tree = LabelTree.from_paths([(row // 400, row // 20, row) for row in range(n)])
+assert len(LabelTree.from_networkx(tree.to_networkx()).leaves) == n"""
+TABLE = """from hiertree.datasets import description, load_table
+description.LOOKED_FOR = 0
+load_table("t.csv", root=".", image="image", levels=["kind", "group", "leaf"])"""
+PAGE = """from urllib.request import urlopen
+from hiertree.pipelines.browse.embedded_images import read_embedded
+from hiertree.pipelines.browse.server import served
+with served(read_embedded(["e.npz"])) as url:
+    urlopen(url).read()"""
+CLUSTER = "labels cluster cleaned --out clustered --clusters 50"
+EXPORT = "labels export clustered --out exported"
+CLEAN = "labels clean l.csv --out cleaned"
+
 CASES = {
-    "ClassBalancedSampler": Case(
-        BALANCED.format(sampler="ClassBalancedSampler"), nothing, (200_000, 600_000, 2_000_000), 1_500
+    "ClassBalancedSampler": Case(BALANCED.format(sampler="ClassBalancedSampler"), nothing, 200_000, 1_500),
+    "TreeSampler": Case(BALANCED.format(sampler="TreeSampler"), nothing, 100_000, 1_500),
+    "SuperCategoryPairSampler": Case(PAIRS, nothing, 300_000, 1_000),
+    "load_sop": Case(LISTS, write_products, 100_000, 1_500),
+    "load_table": Case(TABLE, write_table, 30_000, 1_500),
+    "load_folder": Case('from hiertree.datasets import load_folder\nload_folder("photos")', write_images, 3_000, 1_000),
+    "load_archives": Case(
+        'from hiertree.datasets import load_archives\nload_archives("images.tar")', write_images, 3_000, 1_000
     ),
-    "TreeSampler": Case(BALANCED.format(sampler="TreeSampler"), nothing, (100_000, 300_000, 1_000_000), 1_500),
-    "SuperCategoryPairSampler": Case(PAIRS, nothing, (300_000, 1_000_000, 3_000_000), 1_000),
-    "load_sop": Case(LISTS, write_products, (100_000, 300_000, 1_000_000), 1_500),
-    "evaluate": Case("evaluate e.npz --json", write_gallery, (100_000, 300_000, 1_000_000), 4_000),
-    "evaluate-run": Case("evaluate-run run.txt --tree t.csv --json", write_run, (300_000, 1_000_000, 3_000_000), 4_000),
-    "report": Case("report e.npz --out r.html --force", write_queries, (10_000, 30_000, 90_000), 3_000),
-    "compare": Case("compare run.txt --tree t.csv --json", write_run, (300_000, 1_000_000, 3_000_000), 4_000),
-    "split": Case(
-        "split t.csv --levels kind,group,leaf --out s.csv --force", write_table, (100_000, 300_000, 1_000_000), 3_000
+    "tree as CSV": Case(
+        FILES.format(form="csv", levels=', levels=["level_1", "level_2", "level_3"]'), nothing, 30_000, 2_000
     ),
-    "tree": Case(
-        "tree t.csv --levels kind,group,leaf,image --out t.json --force", write_table, (30_000, 100_000, 300_000), 3_000
+    "tree as JSON": Case(FILES.format(form="json", levels=""), nothing, 30_000, 2_000),
+    "tree as a graph": Case(GRAPHS, nothing, 10_000, 2_000),
+    "tree": Case("tree t.csv --levels kind,group,leaf,image --out t.json", write_table, 30_000, 3_000),
+    "tree of edges": Case("tree e.csv --edges parent,child --out t.csv", write_edges, 10_000, 2_000),
+    "tree of GraphML": Case("tree g.graphml --out t.json", write_edges, 10_000, 2_000),
+    "split": Case("split t.csv --levels kind,group,leaf --out s.csv", write_table, 100_000, 3_000),
+    "embed": Case("embed timm:test_resnet/w.pth photos --out out --set images.workers=0", write_network, 300, 2_000),
+    "evaluate": Case("evaluate e.npz --json", write_gallery, 100_000, 4_000),
+    "evaluate Parquet": Case("evaluate e.parquet --json", write_table_of_embeddings, 30_000, 4_000),
+    "evaluate --codes": Case("evaluate e.npz --codes --json", write_gallery, 100_000, 4_000),
+    "evaluate-pairs": Case(
+        "evaluate-pairs q.npy grades.npy --gallery g.npy --json", write_judged_pairs, 100_000, 4_000
     ),
-    "labels clean": Case("labels clean l.csv --out cleaned", write_landmarks, (10_000, 30_000, 100_000), 2_000),
+    "evaluate-run": Case("evaluate-run run.txt --tree t.csv --json", write_run, 300_000, 4_000),
+    "qrels": Case("qrels t.csv --levels group,leaf --out q.txt", write_table, 3_000, 2_000),
+    "evaluate-run --qrels": Case(
+        "evaluate-run run.txt --qrels q.txt --json",
+        after(write_run, "qrels t.csv --levels group,leaf --out q.txt"),
+        300_000,
+        4_000,
+    ),
+    "report": Case("report e.npz --out r.html", write_queries, 10_000, 3_000),
+    "browse": Case(PAGE, write_queries, 30_000, 2_000),
+    "compare": Case("compare run.txt --tree t.csv --json", write_run, 300_000, 4_000),
+    "labels clean": Case(CLEAN, write_landmarks, 10_000, 2_000),
+    "labels cluster": Case(CLUSTER, after(write_labels, CLEAN), 1_000, 2_000),
+    "labels review": Case(
+        "labels review clustered --annotator a --table r.csv", after(write_labels, CLEAN, CLUSTER), 1_000, 2_000
+    ),
+    "labels export": Case(EXPORT, after(write_labels, CLEAN, CLUSTER), 1_000, 2_000),
+    "labels tree": Case("labels tree exported --out t.html", after(write_labels, CLEAN, CLUSTER, EXPORT), 1_000, 2_000),
+    "labels build": Case("labels build l.csv --out built --clusters 50", write_landmarks, 10_000, 2_000),
 }
 
 
 def measure(case: Case, size: int) -> tuple[float, float]:
-    """Seconds of the processor and MiB at the peak."""
+    """Seconds of the processor and MiB at the peak, in a folder of the case's own."""
+    before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        before = Path.cwd()
         os.chdir(folder)
         try:
             case.write(size)
-            command = [sys.executable, "-m", "hiertree", *case.command.split(), "--quiet"]
-            if case.command.startswith("from "):
-                command = [sys.executable, "-c", f"n = {size}\n{case.command}"]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
+            return run(case.command, size)
         finally:
             os.chdir(before)
-    if process.returncode:
-        raise SystemExit(f"{case.command} of {size:,} ended with status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main() -> int:
@@ -163,7 +296,7 @@ def main() -> int:
     records, failures = [], 0
     for name in arguments.names or CASES:
         case = CASES[name]
-        sizes = [max(100, int(arguments.scale * size)) for size in case.sizes]
+        sizes = [max(100, int(arguments.scale * case.size * times)) for times in (1, 3, 10)]
         start, _ = measure(case, max(100, sizes[0] // 100))
         measured = [measure(case, size) for size in sizes]
         seconds = [max(1e-3, time - start) for time, _ in measured]

@@ -1,4 +1,4 @@
-"""How steady the proposed number of clusters is: ``python benchmarks/number_of_clusters.py ../shared/data``.
+"""How steady the proposed number of clusters is: ``python benchmarks/number_of_clusters.py data``.
 
 From each reference of :mod:`place_labels` eight times 85 % of the labels are drawn, embedded with hypernyms, and
 clustered at the number that is proposed for them, with another seed each time. The table has the numbers, the standard

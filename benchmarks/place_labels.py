@@ -1,14 +1,14 @@
 """How well proposed clusters of place labels agree with the classes that data sets and gazetteers give the same labels.
 
-``python benchmarks/place_labels.py ../shared/data`` clusters the raw types of Google Landmarks v2 (against the released
+``python benchmarks/place_labels.py data`` clusters the raw types of Google Landmarks v2 (against the released
 hierarchical labels), the labels of GeoNames (feature class), OpenStreetMap's presets (top key) and Places365 (indoor or
 outdoor), and prints a table as CSV: the plainest ways (:mod:`label_baselines`); words and letters, then with the list
 of place nouns, each without and with Wikidata's "subclass of" (P279) as it comes along; at as many clusters as classes,
 at as many as are proposed (means over three seeds), and by chance (labels put into as many groups of the same sizes at
 random: the mean of 20). ``--sentence-model FOLDER`` and ``--vectors TABLE`` add the encoders of those names.
-``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological formation*,
-each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
-github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
+``--nouns data/place_labels/wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and
+*geological formation*, each in the group of its ancestor right below these, nouns of two groups left out. The nouns are
+in timm. The table has them all, then those that
 the list knows, and those that it does not.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.

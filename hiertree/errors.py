@@ -26,7 +26,8 @@ from typing import TypeAlias
 _LONGEST = 960  # characters of a message
 # What torch puts before the message of an error that it raises again for a loader's worker: the worker's traceback.
 _WORKER = re.compile(r"\ACaught \w+ in DataLoader worker.*^hiertree\.errors\.\w+: ", re.DOTALL | re.MULTILINE)
-Choices: TypeAlias = Mapping[str, Sequence[str]]  # options, each with the values that would mend something
+Choices: TypeAlias = Mapping[str, Sequence[object]]  # options, each with the values that would mend something
+Spell: TypeAlias = Callable[[str, Sequence[object]], "str | None"]
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
 
 
@@ -54,15 +55,13 @@ class HiertreeError(Exception):
         self.choose = dict(choose or {})
         super().__init__(self.spelled(_as_keyword))
 
-    def spelled(self, spell: Callable[[str, Sequence[str]], str | None]) -> str:
+    def spelled(self, spell: Spell) -> str:
         """The message, with options as ``spell(name, values)`` writes them; it leaves out those that are None.
 
         It is not called ``message``, by which torch takes an error of a worker for one with such an argument.
         """
-        options = [text for name, values in self.choose.items() if (text := spell(name, values)) is not None]
-        remedies = [*filter(None, [self.remedy]), *([f"pass {', or '.join(options)}"] if options else [])]
         message = self.given if self.expected is None else f"{self.given}: expected {self.expected}"
-        return "; ".join([message, *([", or ".join(remedies)] if remedies else [])])
+        return "; ".join(filter(None, [message, spelled_remedy(self.remedy, self.choose, spell)]))
 
     def naming(self, source: object, kind: type[HiertreeError] | None = None) -> HiertreeError:
         """The same error, perhaps of another type, that begins with the file or section that it is about."""
@@ -76,7 +75,13 @@ class HiertreeError(Exception):
         return str(self.args[0])  # KeyError.__str__ would return the repr
 
 
-def _as_keyword(name: str, values: Sequence[str]) -> str:
+def spelled_remedy(remedy: str | None, choose: Choices, spell: Spell) -> str:
+    """What mends something, with options as ``spell`` writes them; empty if nothing does."""
+    options = [text for name, values in choose.items() if (text := spell(name, values)) is not None]
+    return ", or ".join(filter(None, [remedy, options and f"pass {', or '.join(options)}"]))
+
+
+def _as_keyword(name: str, values: Sequence[object]) -> str:
     return f"{name}={alternatives(list(map(repr, values)))}"
 
 
@@ -111,13 +116,14 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
 
 
 def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The name that was probably meant, in whatever letter case; None if none is near.
+    """The name that was probably meant, in whatever letter case: one that begins so, or a near one; None without any.
 
-    >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("precision", ["H-AP"])
-    ('H-AP', None)
+    >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("ndcg", ["H-AP", "NDCG@10"]), nearest_name("loss", ["H-AP"])
+    ('H-AP', 'NDCG@10', None)
     """
-    lower = {candidate.casefold(): candidate for candidate in names}
-    close = get_close_matches(str(name).casefold(), lower, n=1, cutoff=cutoff)
+    lower, wanted = {candidate.casefold(): candidate for candidate in names}, str(name).casefold()
+    longer = [key for key in lower if len(wanted) > 1 and key.startswith(wanted)]
+    close = longer or get_close_matches(wanted, lower, n=1, cutoff=cutoff)
     return lower[close[0]] if close else None
 
 

@@ -112,3 +112,8 @@ __all__ = [
     "large_batch_backward",
     "smooth_ap_error",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

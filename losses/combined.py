@@ -214,6 +214,7 @@ def _decomposability_term(
         raise OptionError(
             "decomposability='proxy' without its sizes",
             expected="num_classes and embedding_size",
-            remedy="pass both, or decomposability='pair'",
+            remedy="give both",
+            choose={"decomposability": ["pair"]},
         )
     return ProxyDecomposability(num_classes, embedding_size, **of_proxies)

@@ -79,53 +79,16 @@ from .trec_writing import write_trec_qrels, write_trec_run
 if TYPE_CHECKING:
     from .retrieval_metric import RetrievalMetric
 
-__all__ = [
-    "Compat",
-    "Convention",
-    "Evaluation",
-    "HierarchicalScores",
-    "PrecisionRecall",
-    "ProtocolName",
-    "RetrievalMetric",
-    "Rules",
-    "asi",
-    "average_hierarchical_precision",
-    "average_precision",
-    "average_precision_at_k",
-    "average_precision_of_level",
-    "evaluate",
-    "evaluate_codes",
-    "evaluate_ranking",
-    "evaluate_scores",
-    "first_error",
-    "h_ap",
-    "hierarchical_distance_at_k",
-    "hierarchical_precision_at_k",
-    "hierarchical_precision_recall",
-    "hierarchical_scores",
-    "hops",
-    "map_at_k",
-    "map_at_r",
-    "micro_average_precision",
-    "mistake_severity",
-    "ndcg",
-    "overall",
-    "precision_at_k",
-    "r_precision",
-    "read_trec_qrels",
-    "read_trec_run",
-    "recall_at_k",
-    "reciprocal_rank",
-    "revisitop_levels",
-    "statistics",
-    "true_recall_at_k",
-    "write_trec_qrels",
-    "write_trec_run",
-]
-
-
-if not all(map(find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
-    __all__.remove("RetrievalMetric")
+__all__ = ["Compat", "Convention", "Evaluation", "HierarchicalScores", "PrecisionRecall", "ProtocolName", "Rules"]
+__all__ += ["evaluate", "evaluate_codes", "evaluate_ranking", "evaluate_scores", "overall", "revisitop_levels"]
+__all__ += ["asi", "average_hierarchical_precision", "average_precision", "average_precision_at_k"]
+__all__ += ["average_precision_of_level", "first_error", "h_ap", "hierarchical_distance_at_k"]
+__all__ += ["hierarchical_precision_at_k", "hierarchical_precision_recall", "hierarchical_scores", "hops", "map_at_k"]
+__all__ += ["map_at_r", "micro_average_precision", "mistake_severity", "ndcg", "precision_at_k", "r_precision"]
+__all__ += ["recall_at_k", "reciprocal_rank", "true_recall_at_k"]
+__all__ += ["read_trec_qrels", "read_trec_run", "statistics", "write_trec_qrels", "write_trec_run"]
+if all(map(find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name
+    __all__ += ["RetrievalMetric"]
 
 
 def __getattr__(name: str) -> object:

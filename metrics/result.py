@@ -71,7 +71,7 @@ class Evaluation:
             UnknownMetricError: it was not computed, or no query has a positive.
         """
         if metric not in self.names:
-            similar_name = nearest_name(metric, self.names, cutoff=0.3)
+            similar_name = nearest_name(metric, self.names[::-1], cutoff=0.3)
             remedy = f"did you mean {similar_name!r}? Others are computed" if similar_name else "others are computed"
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
@@ -205,6 +205,14 @@ class Evaluation:
         """
         import pandas as pd
 
+        bounds = self._bounds(clusters, confidence=confidence, resamples=resamples, seed=seed)
+        table: pd.DataFrame = pd.DataFrame([*bounds.values()], [*bounds], columns=["low", "high", "clusters"])
+        return table
+
+    def _bounds(
+        self, clusters: Any = None, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    ) -> dict[str, tuple[float, float, int]]:
+        """The rows of :meth:`confidence_interval`."""
         check_number("confidence", confidence)
         require(0 < confidence < 1, "confidence", float(confidence), "a number between 0 and 1")
         check_integer("resamples", resamples, least=1)
@@ -223,9 +231,7 @@ class Evaluation:
             bounds = np.quantile(means, tails, axis=0) if num_clusters > 1 else np.full((2, len(columns)), np.nan)
             for column, (low, high) in zip(columns, bounds.T, strict=True):
                 rows[self.names[column]] = (float(low), float(high), num_clusters)
-        index = [name for name in self.names if name in rows]
-        table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
-        return table
+        return {name: rows[name] for name in self.names if name in rows}
 
     def as_dict(self) -> dict[str, Any]:
         """Means, skipped counts, number of queries, convention and version: what ``to_json`` writes."""
@@ -257,9 +263,10 @@ class Evaluation:
         return figure
 
     def __str__(self) -> str:
-        means, width = self._format_means(), max(map(len, self.names))
+        means, width = self._means(), max(map(len, self.names))
         rows = [
-            f"{name:<{width}}  {means[name]:>6}"
+            f"{name:<{width}}  "
+            + (f"{means[name]:.4f}" if name in means else f"{'—':>6}")
             + (f"  ({skipped} of {len(self)} queries without a value)" if skipped else "")
             for name, skipped in self.skipped.items()
         ]
@@ -267,7 +274,7 @@ class Evaluation:
 
     def to_latex(self) -> str:
         """A ``tabular`` of means, their 95 % intervals and skipped queries, for a paper with booktabs."""
-        return as_latex(*self._table())
+        return as_latex(*self.table())
 
     def to_markdown(self) -> str:
         """The same table in Markdown.
@@ -279,22 +286,24 @@ class Evaluation:
         | AP | 1.0000 | — | 1 |
         | R@1 | 1.0000 | — | 1 |
         """
-        return as_markdown(*self._table())
+        return as_markdown(*self.table())
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
         card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
-        return f"{as_html(*self._table())}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+        return f"{as_html(*self.table())}\n<details><summary>Conventions</summary><table>{card}</table></details>"
 
-    def _table(self) -> tuple[Sequence[str], list[list[str]]]:
-        """Heads and rows of cells."""
-        means, bounds, skipped, rows = self._format_means(), self.confidence_interval(), self.skipped, []
+    def table(self, *, percent: bool = False) -> tuple[Sequence[str], list[list[str]]]:
+        """Heads and rows of cells: means and intervals of four digits, or in percent of two, and skipped queries."""
+        means, bounds, skipped, rows = self._means(), self._bounds(), self.skipped, []
+        scale, digits, unit, dash = (100, 2, ", %", "…") if percent else (1, 4, "", "–")
         for name in self.names:
-            low, high = bounds.loc[name, ["low", "high"]] if name in bounds.index else (np.nan, np.nan)
-            interval = "—" if np.isnan(low) else f"{low:.4f} – {high:.4f}"
-            rows.append([name, means[name], interval, str(skipped[name] or "")])
-        return ("metric", "mean", "95 % interval", "skipped"), rows
+            low, high, _ = bounds.get(name, (np.nan, np.nan, 0))
+            mean = f"{scale * means[name]:.{digits}f}" if name in means else "—"
+            interval = "—" if np.isnan(low) else f"{scale * low:.{digits}f} {dash} {scale * high:.{digits}f}"
+            rows.append([name, mean, interval, str(skipped[name] or "")])
+        return ("metric", f"mean{unit}", "95 % interval", "skipped"), rows
 
     def _depth(self, level: int | str | None, num_levels: int) -> int:
         """The number of a level, 1 … L, from its number or name; the finest by default."""
@@ -311,10 +320,6 @@ class Evaluation:
     def _means(self) -> dict[str, float]:
         return {name: float(column.mean()) for name, column in self._columns().items()}
 
-    def _format_means(self) -> dict[str, str]:
-        means = self._means()
-        return {name: f"{means[name]:.4f}" if name in means else "—" for name in self.names}
-
     def _clusters(self, clusters: Any) -> NDArray[np.int64]:
         """The cluster of each query: as requested, or its class."""
         if clusters is not None:
@@ -329,20 +334,19 @@ class Evaluation:
 
 def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     """The cluster number of each query, from 0; equal rows form a cluster."""
-    import pandas as pd
-
     labels = to_numpy(clusters)
     if labels.ndim not in (1, 2) or len(labels) != num_queries:
         raise ShapeError(f"clusters of shape {labels.shape}", expected=f"a label for each of {num_queries} queries")
-    is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # also for None and NaN
-    missing = pd.isna(np.array(clusters, dtype=object) if is_text else labels)
-    if missing.any():
-        raise OptionError(
-            f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one per query"
-        )
-    try:
+    if labels.dtype.kind not in "biu":
+        import pandas as pd
+
+        is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # also for None and NaN
+        missing = np.argwhere(pd.isna(np.array(clusters, dtype=object) if is_text else labels))
+        if len(missing):
+            raise OptionError(f"clusters without a label in row {missing[0][0]}", expected="one per query")
         if labels.ndim == 2 and labels.dtype.kind == "O":  # numpy does not sort rows of objects
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
+    try:
         cluster_ids: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
     except TypeError as error:
         raise OptionError(f"clusters: {error}", expected="labels of one type, text or numbers") from None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LARGEST_SIDE = 160  # pixels of a picture inside a page
+_LARGEST_PNG = 2**14  # bytes; a photograph takes more
 RUN_COLORS = ("#64748b", "#5747b8", "#0f766e", "#a3386c", "#8a5a14", "#2563a8")  # as page.css has them, in the light
 STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
     "svg.fonttype": "none",
@@ -79,7 +80,7 @@ def breakable(text: object) -> Markup:
 
 
 def data_uri(image: Image.Image, *, largest_side: int = LARGEST_SIDE) -> str:
-    """A picture as a data URI: PNG where it is no larger than that already, or else reduced and JPEG.
+    """A picture as a data URI: PNG where it is no larger than that and of few bytes, or else reduced and JPEG.
 
     >>> from PIL import Image
     >>> data_uri(Image.new("L", (2, 2))).partition(",")[0]
@@ -87,13 +88,15 @@ def data_uri(image: Image.Image, *, largest_side: int = LARGEST_SIDE) -> str:
     """
     from PIL.Image import Resampling
 
-    small = max(image.size) <= largest_side
     picture = image.convert("RGB") if image.mode not in ("L", "RGB") else image.copy()
-    if not small:
+    kind, buffer = "png", BytesIO()
+    if max(image.size) <= largest_side:
+        picture.save(buffer, format="PNG", optimize=True)
+    if not 0 < buffer.tell() <= _LARGEST_PNG:
+        kind, buffer = "jpeg", BytesIO()
         picture.thumbnail((largest_side, largest_side), Resampling.LANCZOS)
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG" if small else "JPEG", optimize=True, quality=85)
-    return f"data:image/{'png' if small else 'jpeg'};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+        picture.save(buffer, format="JPEG", optimize=True, quality=85)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
 def figure_uri(figure: Figure) -> str:

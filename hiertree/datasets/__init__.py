@@ -27,9 +27,7 @@ from .benchmarks import (
     load_ilias,
     load_imagenet100,
     load_inaturalist,
-    load_inaturalist2021,
     load_inshop,
-    load_labelme,
     load_nus_wide,
     load_omniglot,
     load_revisited,
@@ -42,57 +40,19 @@ from .benchmarks.hashing import GradedDataset
 from .benchmarks.pickled import RevisitedDataset
 from .description import Benchmark, Counts, Download, Verify
 from .huggingface import from_huggingface, load_huggingface
-from .image_dataset import ImageDataset, statistics
+from .image_dataset import ImageDataset
 from .readers.images import ImageSource
 from .registry import CARDS, SplitReport, card_of, check, load_benchmark, place_above
 from .resumable_download import download
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 
-__all__ = [
-    "Benchmark",
-    "Counts",
-    "Download",
-    "GradedDataset",
-    "ImageDataset",
-    "ImageSource",
-    "RevisitedDataset",
-    "SplitReport",
-    "available",
-    "check",
-    "describe",
-    "download",
-    "from_huggingface",
-    "load",
-    "load_aircraft",
-    "load_archives",
-    "load_better_mistakes",
-    "load_cars",
-    "load_cifar",
-    "load_cub",
-    "load_dyml",
-    "load_folder",
-    "load_gldv2",
-    "load_huggingface",
-    "load_ijbc",
-    "load_ilias",
-    "load_imagenet100",
-    "load_inaturalist",
-    "load_inaturalist2021",
-    "load_inshop",
-    "load_labelme",
-    "load_nus_wide",
-    "load_omniglot",
-    "load_revisited",
-    "load_sfm120k",
-    "load_sop",
-    "load_synthetic",
-    "load_table",
-    "load_vehicleid",
-    "load_vggface2",
-    "place_above",
-    "statistics",
-]
+__all__ = ["Benchmark", "Counts", "Download", "GradedDataset", "ImageDataset", "ImageSource", "RevisitedDataset"]
+__all__ += ["SplitReport", "available", "check", "describe", "download", "from_huggingface", "load", "place_above"]
+__all__ += ["load_archives", "load_folder", "load_huggingface", "load_synthetic", "load_table"]
+__all__ += ["load_aircraft", "load_better_mistakes", "load_cars", "load_cifar", "load_cub", "load_dyml", "load_gldv2"]
+__all__ += ["load_ijbc", "load_ilias", "load_imagenet100", "load_inaturalist", "load_inshop", "load_nus_wide"]
+__all__ += ["load_omniglot", "load_revisited", "load_sfm120k", "load_sop", "load_vehicleid", "load_vggface2"]
 
 
 def load(

@@ -23,13 +23,13 @@ import numpy as np
 
 from ..errors import HiertreeError, ImageError, OptionError, TableError, some_of
 from ..io.array_files import reading_arrays
-from ..io.files import AnyPath, replacing
+from ..io.files import IMAGE_SUFFIXES, AnyPath, replacing
 from ..io.progress import track
 from ..io.reading import reading_file
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
-from .readers.images import IMAGE_SUFFIXES, NamedImages, decode
-from .splits import SPLIT_NAMES, names_of_split, split_to_measure
+from .readers.images import NamedImages, decode
+from .splits import SPLIT_NAMES, name_in, names_of_split, split_to_measure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -258,9 +258,9 @@ def named_archives(source: AnyPath, split: str | None = None) -> list[Path]:
     """
     source, path = os.fspath(source), Path(source)
     if path.is_dir():
-        folder = next((path / name for name in names_of_split(split or "") if name and (path / name).is_dir()), None)
+        folder = name_in([entry.name for entry in path.iterdir() if entry.is_dir()], split or "")
         if folder is not None:
-            return named_archives(folder)
+            return named_archives(path / folder)
         archives = sorted(path.glob("[!.]*.tar"))
 
         def of_split(split: str) -> list[Path]:

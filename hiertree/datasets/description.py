@@ -18,8 +18,8 @@ import yaml
 from ..errors import MissingResourceError, OptionError, OtherLayoutError, TableError, some_of
 from ..io.files import AnyPath
 from ..options import check_choice
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
 from .readers.images import FileImages, inside
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class Benchmark:
         loader: the loader's name without ``load_``, by default the benchmark's; None for what is no benchmark alone.
         options: of the loader, that stand for this benchmark.
         trees: files of levels above its classes, by the name that ``above=`` of :func:`hiertree.datasets.load` takes.
-        other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
         verification: whether sizes of splits are compared with these, as ``verify=`` of its loader asks.
     """
 
@@ -121,7 +120,6 @@ class Benchmark:
     loader: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     trees: Mapping[str, str] = field(default_factory=dict)
-    other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
     verification: Verify = "published"
 
     def checked(self, split: str, verify: Verify) -> Benchmark:
@@ -150,7 +148,7 @@ class Benchmark:
             error = self.missing(f"{', '.join(missing)} not in {folder}", expected=", ".join(map(" or ".join, choices)))
             if any(matches):
                 raise error
-            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
+            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy, choose=error.choose)
         return (folder, *(paths[0] for paths in matches))
 
     def missing(self, problem: str, *, expected: str) -> MissingResourceError:
@@ -233,17 +231,10 @@ class Benchmark:
         """Compare the sizes of a split with the published ones; a TableError says how they differ."""
         is_wanted = self.verification == "published"
         differences = self.splits[split].differences(images, classes) if is_wanted else []
-        if differences and self.lists_of(split, images, classes) is None:
+        if differences:
             problem = f"{self.title}, {split}: {' and '.join(differences)}"
-            remedy = "download the lists again, or pass verify='structure' for a part of the benchmark"
-            raise TableError(problem, expected="the published numbers", remedy=remedy)
-
-    def lists_of(self, split: str, images: int, classes: int) -> str | None:
-        """The variant that the lists belong to, if their sizes differ from those of ``splits``."""
-        if not self.splits[split].differences(images, classes):
-            return None
-        matching = (name for name, sizes in self.other_lists.items() if not sizes[split].differences(images, classes))
-        return next(matching, None)
+            remedy, choose = "download the lists again", {"verify": ["structure"]}
+            raise TableError(problem, expected="the published numbers", remedy=remedy, choose=choose)
 
 
 def query_and_gallery(num_queries: int, num_images: int) -> dict[str, NDArray[np.int64]]:
@@ -263,7 +254,6 @@ def _benchmark(name: str, values: dict[str, Any]) -> Benchmark:
     typed: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     typed["splits"] = _counts(values["splits"])
     typed["downloads"] = tuple(Download(**file) for file in values.get("downloads", ()))
-    typed["other_lists"] = {source: _counts(sizes) for source, sizes in values.get("other_lists", {}).items()}
     return Benchmark(**{"name": name, "loader": name, **typed})
 
 

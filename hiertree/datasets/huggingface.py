@@ -17,8 +17,8 @@ from ..io.files import AnyPath
 from ..options import Uneven
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
 from .readers.images import decode, file_stamp
 from .splits import name_in, split_to_measure, splits_before
 

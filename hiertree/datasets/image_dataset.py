@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..tree.label_tree import LabelTree
 
-QUANTILES = {"least": 0.0, "lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75, "most": 1.0}
 _log = logging.getLogger(__name__)
 
 
@@ -184,40 +183,3 @@ class ImageDataset:
             ids=None if self.ids is None else self.ids[indices],
             beside=(),
         )
-
-
-def statistics(dataset: ImageDataset) -> dict[str, Any]:
-    """Sizes of a split, as JSON-able values.
-
-    For every level, coarse → fine: its name, the number of nodes with images, and quantiles and mean of the images per
-    node and of the children per node.
-
-    >>> from hiertree.datasets import load_synthetic
-    >>> found = statistics(load_synthetic("train", families=2, kinds=2, instances=3, images=4))
-    >>> found["images"], found["levels"][0]["nodes"], found["levels"][-1]["images"]["median"]
-    (24, 2, 4.0)
-    """
-    paths = dataset.paths
-    levels = []
-    for level, name in enumerate(dataset.tree.level_names):
-        paths = paths[paths[:, level] >= 0]
-        _, images = np.unique(paths[:, level], return_counts=True)
-        entry = {"name": name, "nodes": len(images), "images": _spread(images)}
-        if level + 1 < paths.shape[1]:
-            pairs = np.unique(paths[paths[:, level + 1] >= 0, level : level + 2], axis=0)
-            entry["children"] = _spread(np.unique(pairs[:, 0], return_counts=True)[1])
-        levels.append(entry)
-    return {
-        "name": dataset.name,
-        "split": dataset.split,
-        "images": len(dataset),
-        "queries": len(dataset) if dataset.queries is None else len(dataset.queries),
-        "gallery": len(dataset) if dataset.gallery is None else len(dataset.gallery),
-        "protocol": dataset.protocol,
-        "levels": levels,
-    }
-
-
-def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
-    quantiles = {name: float(np.quantile(counts, fraction)) for name, fraction in QUANTILES.items()}
-    return {**quantiles, "mean": round(float(counts.mean()), 2)}

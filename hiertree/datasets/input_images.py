@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import OptionError, UnevenDepthError, require_package
-from ..io.files import AnyPath
+from ..io.files import IMAGE_SUFFIXES, AnyPath
 from ..io.reading import reading_file
 from ..io.tables import are_names, line_names, read_table, read_table_parts
 from ..level_columns import ADDED
@@ -18,7 +18,7 @@ from ..tree.label_tree import LabelTree
 from .archives import CLASS, LabeledArchives, named_archives
 from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
-from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
+from .readers.images import FileImages, ImageSource, image_files, inside
 from .splits import rows_of_split, split_to_measure
 from .user_images import folder_of_split, folders_in, image_column, load_folder, load_table, require_files
 
@@ -40,6 +40,7 @@ def load_input_images(
     levels: Sequence[str] = (),
     image: str | None = None,
     labeled: bool = True,
+    root: AnyPath | None = None,
 ) -> InputImages:
     """Read the images of a place, with their labels if there are any.
 
@@ -61,16 +62,19 @@ def load_input_images(
         levels: names of the labels, coarse → fine, that must be there.
         image: the column of files or images; unless given, as for :func:`load_table`.
         labeled: whether labels are looked for.
+        root: the folder that a table's files are relative to; the table's own unless given.
 
     Raises:
         ImageError: no image there, or a damaged archive.
         TableError: a table that cannot be read, or a sample without the labels that were asked for.
         HierarchyError: labels that do not form a tree.
-        OptionError: no such split or column.
+        OptionError: no such split or column, or a root of what is no table.
         MissingResourceError: a data set that is not there.
     """
     text, path = os.fspath(source), Path(source)
-    request = _Request(split, tuple(levels), image, labeled)
+    if root is not None and (not path.is_file() or path.suffix.lower() == ".tar"):
+        raise OptionError(f"root={root} of {source}", expected="a table of files that lie below that folder")
+    request = _Request(split, tuple(levels), image, labeled, path.parent if root is None else Path(root))
     if text.startswith(HUB) or _holds_huggingface(path):
         return _read_huggingface(text, request)
     if path.is_dir() and any(entry.suffix.lower() in IMAGE_SUFFIXES for entry in path.glob("[!.]*")):
@@ -85,6 +89,7 @@ class _Request(NamedTuple):
     levels: tuple[str, ...]
     image: str | None
     labeled: bool
+    root: Path
 
 
 def _report_labeled(dataset: ImageDataset, origin: str) -> InputImages:
@@ -123,7 +128,7 @@ def _read_table(file: Path, request: _Request) -> InputImages:
     split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
         images = load_table(
-            file, request.split, root=file.parent, image=image, levels=levels, split_column=split_column, leaf="path"
+            file, request.split, root=request.root, image=image, levels=levels, split_column=split_column, leaf="path"
         )
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
@@ -132,10 +137,10 @@ def _read_table(file: Path, request: _Request) -> InputImages:
     required = [image] if split_column is None else [image, split_column]
     table = read_table(file, required=required, needs_rows=True)
     table = table.iloc[rows_of_split(table, request.split, split_column, file)[0]]
-    names = list(inside(table[image].tolist(), file.parent, line_names(table, file)))
-    require_files(file.parent, names)
+    names = list(inside(table[image].tolist(), request.root, line_names(table, file)))
+    require_files(request.root, names)
     reason = "no column of them" if request.labeled else ""
-    return _report_unlabeled(FileImages(file.parent, names), file.stem, request, reason)
+    return _report_unlabeled(FileImages(request.root, names), file.stem, request, reason)
 
 
 def _read_archives(archives: Sequence[Path], request: _Request) -> InputImages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import HiertreeError, OptionError, nearest_name, some_of
+from ..errors import Choices, HiertreeError, OptionError, nearest_name, some_of
 from ..io.files import AnyPath
 from ..io.progress import track
 from ..io.tables import read_table
@@ -133,8 +133,8 @@ class SplitReport:
         level_sizes: nodes at each level, coarse → fine.
         problem: why it cannot be loaded, or None.
         remedy: how to fix that, or None.
+        choose: options that fix it, too, each with its values.
         bad_images: names of images that are missing, or damaged if all were decoded.
-        lists: whose lists these are, if several were published and these are not the usual ones.
     """
 
     split: str
@@ -143,7 +143,7 @@ class SplitReport:
     problem: str | None = None
     remedy: str | None = None
     bad_images: tuple[str, ...] = ()
-    lists: str | None = None
+    choose: Choices = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
@@ -182,15 +182,14 @@ def check(
         except OptionError:
             raise
         except HiertreeError as error:
-            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
+            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy, choose=error.choose))
             continue
         images = dataset.images
         missing = np.flatnonzero(map_sources(images, _absent)).tolist() if not decode else ()
         rows = damaged(images, description="decoding images") if decode else missing
         bad = tuple(dict.fromkeys(map(images.name, rows)))
         sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
-        lists = card.lists_of(split, len(dataset), sizes[-1])
-        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, lists=lists))
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad))
     return reports
 
 

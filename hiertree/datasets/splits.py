@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HoldoutBy = Literal["classes", "images"]
-_log = logging.getLogger(__name__)
 
 SPLIT_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
@@ -38,12 +35,13 @@ def names_of_split(split: str) -> tuple[str, ...]:
 
 
 def name_in(names: Collection[str], split: str) -> str | None:
-    """Of the names that are present, that of the split; None if there is none.
+    """Of the names that are present, that of the split, exactly or else in another case; None if there is none.
 
-    >>> name_in(["train", "validation"], "val")
-    'validation'
+    >>> name_in(["Train", "Validation"], "val")
+    'Validation'
     """
-    return next((name for name in names_of_split(split) if name in names), None)
+    name_of = {name.strip().casefold(): name for name in names} | {name: name for name in names}
+    return next((name_of[name] for name in names_of_split(split) if name in name_of), None)
 
 
 def split_to_measure(names: Collection[str]) -> str | None:
@@ -63,7 +61,7 @@ def split_order(name: str) -> int:
     >>> sorted(["query", "test", "validation", "train"], key=split_order)
     ['train', 'validation', 'query', 'test']
     """
-    return next((rank for rank, names in enumerate(SPLIT_NAMES.values()) if name in names), 2)
+    return next((rank for rank, names in enumerate(SPLIT_NAMES.values()) if name.casefold() in names), 2)
 
 
 def splits_before(names: Iterable[str], split: str | None) -> list[str]:
@@ -131,7 +129,7 @@ def _divided(items: Sequence[int], fractions: Mapping[str, float], *, of: int) -
 def rows_of_split(
     table: pd.DataFrame, split: str | None, column: str | None, file: Path
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows with that text in the column, or another name of the split, and those whose classes are numbered before.
+    """The rows with that text in the column, in any case, or another name of the split, and those numbered before.
 
     None takes all rows.
     """
@@ -145,31 +143,20 @@ def rows_of_split(
     every = np.arange(len(table))
     if column is None:
         return every, every[:0]
-    split_name = None if split is None else _name_in_column(table[column], split, file)
-    order = {name: rank for rank, name in enumerate(splits_before(table[column], split_name))}
-    ranks = table[column].map(order).to_numpy(dtype=np.float64)  # NaN of other splits, which sort last
+    cells = table[column].str.strip().str.casefold()
+    split_name = None if split is None else _name_in_column(cells, split.casefold(), file)
+    order = {name: rank for rank, name in enumerate(splits_before(cells, split_name))}
+    ranks = cells.map(order).to_numpy(dtype=np.float64)  # NaN of other splits, which sort last
     earlier_rows = np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]
-    return every if split is None else np.flatnonzero(table[column] == split_name), earlier_rows
+    return every if split is None else np.flatnonzero(cells == split_name), earlier_rows
 
 
 def _name_in_column(cells: pd.Series[str], split: str, file: Path) -> str:
-    """What a column calls a split; rows with a misspelled name are logged."""
+    """What a column calls a split."""
     counts = cells.value_counts()
     split_name = name_in(counts.index, split)
     if split_name is None:
         splits = ", ".join(f"{name!r} ({count} rows)" for name, count in counts.head(10).items())
         problem = f"{file}: no row has {split!r} in column {cells.name!r}"
         raise TableError(problem, expected=f"one of {splits or 'no rows'}")
-    for name, count in counts.items():
-        if _misspells(str(name), split_name):
-            text = "%s: left out: %d rows with %r in column %r, which is not %r"
-            _log.warning(text, file, count, name, cells.name, split_name)
     return split_name
-
-
-def _misspells(name: str, split: str) -> bool:
-    """Whether a name differs from a split's only by case, spaces or a typo; ``train2`` is a name of its own."""
-    bare = name.strip().casefold()
-    if name == split or bare == split.casefold():
-        return name != split
-    return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))

@@ -56,8 +56,8 @@ def load_synthetic(
 
     Args:
         split: "train" or "test".
-        families: number of silhouettes, at most 11.
-        kinds: number of textures, at most 6.
+        families: number of silhouettes, at most 8.
+        kinds: number of textures, at most 4.
         instances: instances of each kind in each split.
         images: images of each instance.
         image_size: height and width in pixels, at least 8; the images are RGB.
@@ -274,28 +274,16 @@ def _points(count: int, *, outer: float, inner: float) -> Shape:
     return distance
 
 
-def _polygon(count: int, *, outer: float) -> Shape:
-    return _points(count, outer=outer, inner=outer * float(np.cos(np.pi / count)))
-
-
-def _zigzag(x: Plane, y: Plane) -> Plane:
-    teeth = np.abs((x * np.float32(0.8)) % 1 - 0.5)
-    return np.sin(2 * np.pi * (y - teeth))
-
-
 SILHOUETTES: Mapping[str, Shape] = MappingProxyType(
     {
         "disc": lambda x, y: np.hypot(x, y) - 0.85,
         "star": _points(5, outer=1.05, inner=0.46),
         "heart": _heart,
-        "triangle": _polygon(3, outer=1.1),
+        "triangle": _points(3, outer=1.1, inner=1.1 * float(np.cos(np.pi / 3))),
         "crescent": _crescent,
         "cross": _cross,
         "drop": _drop,
         "flower": _flower,
-        "diamond": _polygon(4, outer=1.0),
-        "ring": lambda x, y: np.abs(np.hypot(x, y) - 0.62) - 0.3,
-        "hexagon": _polygon(6, outer=0.95),
     }
 )
 TEXTURES: Mapping[str, Shape] = MappingProxyType(
@@ -304,8 +292,6 @@ TEXTURES: Mapping[str, Shape] = MappingProxyType(
         "checked": lambda x, y: np.sin(np.pi * x) * np.sin(np.pi * y) * 2,
         "ringed": lambda x, y: np.sin(2 * np.pi * np.hypot(x, y)),
         "dotted": lambda x, y: np.cos(2 * np.pi * x) + np.cos(2 * np.pi * y) - np.float32(0.6),
-        "plain": lambda x, y: np.full_like(x + y, -1),
-        "zigzag": _zigzag,
     }
 )
 

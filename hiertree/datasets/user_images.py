@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import ImageError, OptionError, OtherLayoutError, TableError, UnevenDepthError, some_of
-from ..io.files import AnyPath
+from ..errors import Choices, ImageError, OptionError, OtherLayoutError, TableError, UnevenDepthError, some_of
+from ..io.files import IMAGE_SUFFIXES, AnyPath
 from ..io.reading import naming_file
 from ..io.tables import line_names, read_table
 from ..level_columns import ADDED
 from ..options import Uneven, check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, suggest_separator
+from ..tree.labels_to_paths import Labeled, label_paths
 from .image_dataset import ImageDataset
-from .labels_to_paths import Labeled, label_paths
-from .readers.images import IMAGE_SUFFIXES, FileImages, image_files, inside, missing_files
-from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
+from .readers.images import FileImages, image_files, inside, missing_files
+from .splits import HoldoutBy, held_out_rows, name_in, names_of_split, rows_of_split, split_to_measure, splits_before
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,18 +106,17 @@ def _dataset(
 
 def folder_of_split(root: Path, split: str) -> Path:
     """The folder of a split, by any of its names."""
-    names = names_of_split(split)
-    for name in names:
-        if name != ".." and Path(name).name == name and (root / name).is_dir():
-            return root / name
+    folders = folders_in(root)
+    if (name := name_in(folders, split)) is not None:
+        return root / name
     if not root.is_dir():
         raise ImageError(f"{root} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
-    folders = folders_in(root)
-    remedy = "give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images"
+    remedy, choose = "pass split=None in Python for all images", {"holdout": [0.5]}
     if split_to_measure(folders):
-        remedy = "name one of these, or rename it"
+        remedy, choose = "name one of these, or rename it", {}
     problem = f"split={split!r} of {root}, which holds {', '.join(folders[:10]) or 'no folder'}"
-    raise OptionError(problem, expected=f"a folder {' or '.join(names)}", remedy=remedy)
+    expected = f"a folder {' or '.join(names_of_split(split))}"
+    raise OptionError(problem, expected=expected, remedy=remedy, choose=choose)
 
 
 def folders_in(root: Path) -> list[str]:
@@ -235,7 +234,7 @@ def load_table(
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]
     names = list(inside(table[image].tolist(), folder, line_names(table, file)))
     if on_bad_image == "error":
-        require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
+        require_files(folder, list(dict.fromkeys(names)), choose={"on_bad_image": ["skip"]})
     if count := len(names) - len(set(names)):
         _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
     labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
@@ -258,12 +257,12 @@ def _is_image_file(cell: str) -> bool:
     return cell.lower().endswith(IMAGE_SUFFIXES)
 
 
-def require_files(folder: Path, names: Sequence[str], remedy: str | None = None) -> None:
+def require_files(folder: Path, names: Sequence[str], choose: Choices | None = None) -> None:
     """Refuse a table whose files are not all there; an OtherLayoutError where none is."""
     missing = missing_files(folder, names)
+    expected, remedy = "a file for every row", "correct root or the table"
     if missing and len(missing) == len(names):
-        problem = f"none of {len(names)} images are in {folder}"
-        raise OtherLayoutError(problem, expected="a file for every row", remedy="correct root or the table")
+        raise OtherLayoutError(f"none of {len(names)} images are in {folder}", expected=expected, remedy=remedy)
     if missing:
         problem = f"{len(missing)} of {len(names)} images are not in {folder}: {some_of(missing)}"
-        raise ImageError(problem, expected="a file for every row", remedy=remedy)
+        raise ImageError(problem, expected=expected, remedy=remedy, choose=choose)

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
+IMAGE_FORMATS = {  # Pillow's names: those that it decodes itself, not EPS and its like, for which it starts a program
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png", ".apng"),
+    "WEBP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm", ".pfm"),
+    "MPO": (".mpo",),
+    "JPEG2000": (".jp2", ".j2k", ".jpx"),
+    "AVIF": (".avif",),
+}
+IMAGE_SUFFIXES = tuple(chain.from_iterable(IMAGE_FORMATS.values()))
 MARK = ".hiertree-"  # in the names of all files and folders that exist only while something is written
 _LOCK = f"{MARK}lock"
 _FOR_EVERY_USER = 0o666  # a lock file that a killed process left hinders no other user

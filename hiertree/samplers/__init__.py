@@ -11,10 +11,9 @@ every class is visited before any is visited again (in the pair sampler: every c
 ``DistributedBatches(sampler)`` gives each of several processes its share of the same plan. ``state_dict`` and
 ``load_state_dict`` resume any of them at the next batch.
 
-They are ``torch.utils.data.BatchSampler``s where torch is installed, as trainers of other libraries ask. Lightning's
-Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler``; with several processes, pass them
-``use_distributed_sampler=False``. When a Trainer with worker processes resumes a run, it fetches its first batches
-before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``, or it is a TrainingError.
+They are ``torch.utils.data.BatchSampler``s where torch is installed, as trainers of other libraries ask. They
+count epochs themselves: to resume a run, call ``set_epoch`` or ``load_state_dict`` first. Lightning's Trainer of
+several processes needs ``use_distributed_sampler=False``.
 """
 
 from .class_balanced import ClassBalancedSampler, RandomSampler, SuperCategoryPairSampler

@@ -70,8 +70,8 @@ class ClassBalancedSampler(PlannedBatches):
         available, num_classes = len(self._class_sizes), self.classes_per_batch
         if available < num_classes:
             problem = f"batches of {num_classes} classes from {available}"
-            remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
-            raise OptionError(problem, expected=f"at most {available} classes a batch", remedy=remedy)
+            choose = {"batch_size": [available * self.images_per_class], **self._choices_for_more_classes()}
+            raise OptionError(problem, expected=f"at most {available} classes a batch", choose=choose)
         self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
@@ -168,8 +168,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
             problem, expected = f"batches of {self.classes_per_batch} classes", "an even number"
-            remedy = f"pass batch_size={self.batch_size + self.images_per_class}"
-            raise OptionError(problem, expected=f"{expected}, half from each super-category", remedy=remedy)
+            choose = {"batch_size": [self.batch_size + self.images_per_class]}
+            raise OptionError(problem, expected=f"{expected}, half from each super-category", choose=choose)
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:
@@ -181,9 +181,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         large = sizes >= half
         if not large.all() and (small_supers == "error" or large.sum() < 2):
             problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
-            largest_size = 2 * int(sizes.min()) * self.images_per_class
-            remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
-            raise OptionError(problem, expected="the same number of classes in every super-category", remedy=remedy)
+            choose = {"batch_size": [2 * int(sizes.min()) * self.images_per_class], "small_supers": ["drop"]}
+            choose |= self._choices_for_more_classes()
+            raise OptionError(problem, expected="the same number of classes in every super-category", choose=choose)
         self.supers_left_out: list[int] = ids[~large].tolist()
         self._classes_of_super = [classes[index] for index in np.flatnonzero(large)]
         if self.supers_left_out:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from typing_extensions import Required
 
-from ..errors import OptionError, TrainingError
+from ..errors import OptionError
 from ..level_columns import path_nodes
 from ..options import check_choice, check_integer, is_integer, require
 
@@ -31,7 +30,6 @@ else:
 
 
 SmallClasses = Literal["replace", "drop"]
-Share = Literal["split", "deal", "replicate"]
 
 
 class SamplerOptions(TypedDict, total=False):
@@ -63,8 +61,8 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
             problem = f"batch_size={batch_size} with images_per_class={images_per_class}"
-            remedy = f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}"
-            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
+            choose = {"batch_size": [max(1, batch_size // images_per_class) * images_per_class]}
+            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", choose=choose)
         check_choice("small_classes", small_classes, SmallClasses)
         is_large = reduce_per_class is None or reduce_per_class >= images_per_class
         expected = f"at least images_per_class={images_per_class}, or None for all items"
@@ -75,16 +73,13 @@ class PlannedBatches(BatchSampler, ABC):
         self._items, self._class_of_item, self._class_sizes = _group_by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
             problem = f"no class of {images_per_class} items or more among {len(labels)} items"
-            advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
-            raise OptionError(problem, expected="at least one", remedy=advice)
+            choose = {"small_classes": ["replace"]} if len(labels) else None
+            raise OptionError(problem, expected="at least one", choose=choose)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
-        self.sampler, self.drop_last = EpochFollower(self), True
+        self.sampler, self.drop_last = range(len(self._items)), True  # what a BatchSampler has; nothing draws from it
         self._epoch = self._start = self._position = 0
         self._is_begun = False  # the epoch's first batch was yielded, so the next iteration is a new epoch
-        self._is_chosen = False  # set_epoch or load_state_dict has chosen the epoch
-        self._is_announced = False  # Lightning has called follow_epoch
-        self._ahead_of_lightning = 0
 
     def __len__(self) -> int:
         """Number of batches in a whole epoch: as many as the items that it may show fill, but at least one."""
@@ -95,15 +90,12 @@ class PlannedBatches(BatchSampler, ABC):
         """The items of the epoch's batches from ``start`` to before ``stop``."""
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self.next_epoch(stop=len(self))
-
-    def next_epoch(self, *, stop: int) -> Iterator[list[int]]:
-        """Yield the batches of the next epoch before number ``stop``; it begins when the first one is taken."""
+        """Yield the batches of the next epoch; it begins when the first one is taken."""
         if self._is_begun:
             self._go_to(self._epoch + 1, 0)
         self._is_begun = True
         start, generator = self._start, np.random.default_rng([self.seed, self._epoch])
-        for position, batch in enumerate(self._batches(start, stop, generator), start=start + 1):
+        for position, batch in enumerate(self._batches(start, len(self), generator), start=start + 1):
             self._position = position
             yield batch.tolist()
 
@@ -111,24 +103,6 @@ class PlannedBatches(BatchSampler, ABC):
         """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
         check_integer("epoch", epoch, least=0)
         self.load_state_dict({"epoch": epoch, "batch": 0})
-
-    def follow_epoch(self, epoch: int) -> None:
-        """As :meth:`set_epoch`, for a count of epochs by Lightning, which may restart at 0 when a run is resumed.
-
-        An epoch that :meth:`set_epoch` or :meth:`load_state_dict` has chosen stands, and the count goes on from it.
-        Batches of another epoch that were taken before the first count are a TrainingError.
-        """
-        is_first, self._is_announced = not self._is_announced, True
-        if self._is_chosen and (is_first or not self._is_begun):
-            self._ahead_of_lightning = self._epoch - epoch
-            self._is_chosen = not self._is_begun
-        elif is_first and self._is_begun and epoch != self._epoch:
-            problem = f"epoch {epoch} after batches of epoch {self._epoch} were taken"
-            expected = "its batches from the first on, where a Trainer with worker processes resumes a run"
-            remedy = f"call set_epoch({epoch}) of the batch sampler before fit"
-            raise TrainingError(problem, expected=expected, remedy=remedy)
-        else:
-            self._go_to(max(0, epoch + self._ahead_of_lightning), 0)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches already yielded.
@@ -149,15 +123,13 @@ class PlannedBatches(BatchSampler, ABC):
         epoch, batch = _epoch_and_batch(state, limit=len(self))
         is_whole = batch == len(self)
         self._go_to(epoch + is_whole, 0 if is_whole else batch)
-        self._is_chosen = True
 
     def _go_to(self, epoch: int, batch: int) -> None:
         self._epoch, self._start, self._position = epoch, batch, batch
-        self._is_begun = self._is_chosen = False
+        self._is_begun = False
 
-    def _remedy_for_more_classes(self, remedy: str) -> str:
-        alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
-        return f"{remedy} {alternative}"
+    def _choices_for_more_classes(self) -> dict[str, Sequence[object]]:
+        return {"small_classes": ["replace"]} if self._small_classes == "drop" else {}
 
     def _items_of_plan(self, plan: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """The items of whole batches, (batches, batch_size), from their classes, (batches, classes_per_batch)."""
@@ -194,21 +166,6 @@ def _epoch_and_batch(state: object, *, limit: int) -> tuple[int, int]:
     return epoch, batch
 
 
-class EpochFollower:
-    """The ``sampler`` of a batch sampler, for Lightning's Trainer and Fabric, which announce every epoch to it."""
-
-    def __init__(self, batches: PlannedBatches) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[int]:
-        for batch in self._batches:
-            yield from batch
-
-    def set_epoch(self, epoch: int) -> None:
-        """See :meth:`PlannedBatches.follow_epoch`."""
-        self._batches.follow_epoch(epoch)
-
-
 def ids_at(level: int, paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """(n,) the ids of a level; for paths that are unknown there a negative one of each node that is known."""
     ids = paths[:, level - 1]
@@ -226,25 +183,19 @@ def _group_by_class(
 
 
 class DistributedBatches(BatchSampler):
-    """The share of one process in a sampler's batches. Every process plans the same epoch, without communication.
+    """The part of one process in a sampler's batches. Every process plans the same epoch, without communication.
 
-    * ``"split"``: every batch is cut into ``world_size`` pieces of whole class visits, one per process. Gathered
-      embeddings (:func:`hiertree.losses.all_gather`) are the batch again, in its order.
-    * ``"deal"``: whole batches are dealt out in turn. Batches at the end that are too few for all processes are
-      dropped.
-    * ``"replicate"``: every process takes every batch.
-
-    All processes take the same number of batches and have equal states: a run can resume from the state of any.
+    Every batch is cut into ``world_size`` pieces of whole class visits, one per process. Gathered embeddings
+    (:func:`hiertree.losses.all_gather`) are the batch again, in its order. All processes take the same number of
+    batches and have equal states: a run can resume from the state of any.
 
     Args:
         sampler: a sampler of :mod:`hiertree.samplers`, made with equal arguments in every process.
-        share: as above.
         rank: of this process, from 0. Default: that of ``torch.distributed``, or 0 if it is not initialized.
         world_size: number of processes. Default: that of ``torch.distributed``, or 1.
 
     Raises:
-        OptionError: a rank outside, an unknown share, a batch that does not split evenly, or fewer batches than
-            processes.
+        OptionError: a rank outside, or a batch that does not split evenly.
 
     >>> from hiertree.samplers import ClassBalancedSampler
     >>> labels = [0, 0, 1, 1, 2, 2, 3, 3]
@@ -255,41 +206,29 @@ class DistributedBatches(BatchSampler):
     ([4], [4])
     """
 
-    def __init__(
-        self, sampler: PlannedBatches, *, share: Share = "split", rank: int | None = None, world_size: int | None = None
-    ) -> None:
+    def __init__(self, sampler: PlannedBatches, *, rank: int | None = None, world_size: int | None = None) -> None:
         own_rank, own_size = _rank_and_size()
         self.rank = own_rank if rank is None else rank
         self.world_size = own_size if world_size is None else world_size
-        self.planned, self.share = sampler, share
-        self.sampler, self.batch_size, self.drop_last = sampler.sampler, sampler.batch_size, True
-        check_choice("share", share, Share)
         check_integer("rank", self.rank, least=0)
         check_integer("world_size", self.world_size)
         if self.rank >= self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="0 ≤ rank < world_size")
-        if share == "split" and sampler.classes_per_batch % self.world_size:
+        if sampler.classes_per_batch % self.world_size:
             problem = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
-            remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
-            raise OptionError(problem, expected="the same number for each", remedy=remedy)
-        if share == "deal" and len(sampler) < self.world_size:
-            problem = f"{len(sampler)} batches for {self.world_size} processes"
-            remedy = "pass a smaller batch_size or share='split'"
-            raise OptionError(problem, expected="at least one for each", remedy=remedy)
-        if share == "split":
-            self.batch_size //= self.world_size
+            images_of_all = self.world_size * sampler.images_per_class
+            choose = {"batch_size": [max(1, sampler.batch_size // images_of_all) * images_of_all]}
+            raise OptionError(problem, expected="the same number for each", choose=choose)
+        self.planned, self.sampler, self.drop_last = sampler, sampler.sampler, True
+        self.batch_size = sampler.batch_size // self.world_size
 
     def __len__(self) -> int:
-        """Number of this process's batches in a whole epoch."""
-        return len(self.planned) // self._stride
+        """Number of batches in a whole epoch."""
+        return len(self.planned)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for index, batch in enumerate(self.planned.next_epoch(stop=self._stride * len(self))):
-            if self.share == "split":
-                size = len(batch) // self.world_size
-                yield batch[self.rank * size : (self.rank + 1) * size]
-            elif self.share == "replicate" or index % self.world_size == self.rank:
-                yield batch
+        for batch in self.planned:
+            yield batch[self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
@@ -297,8 +236,7 @@ class DistributedBatches(BatchSampler):
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, and how many of its batches each process has taken."""
-        state = self.planned.state_dict()
-        return {**state, "batch": math.ceil(state["batch"] / self._stride)}
+        return self.planned.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Make the next iteration go on where :meth:`state_dict` was taken, in this process or another.
@@ -306,14 +244,7 @@ class DistributedBatches(BatchSampler):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        epoch, num_batches = _epoch_and_batch(state, limit=len(self))
-        batch = len(self.planned) if num_batches == len(self) else num_batches * self._stride
-        self.planned.load_state_dict({"epoch": epoch, "batch": batch})
-
-    @property
-    def _stride(self) -> int:
-        """The number of the sampler's batches that give each process one."""
-        return self.world_size if self.share == "deal" else 1
+        self.planned.load_state_dict(state)
 
 
 def _rank_and_size() -> tuple[int, int]:

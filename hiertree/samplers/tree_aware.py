@@ -78,8 +78,8 @@ class TreeSampler(PlannedBatches):
         largest_cost = self._tree.largest_cost()
         if largest_cost > self.classes_per_batch:
             expected = f"at least {largest_cost}, for positives at every level of this tree"
-            remedy = f"pass batch_size={largest_cost * self.images_per_class} or more, or smaller images_per_class"
-            raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, remedy=remedy)
+            choose = {"batch_size": [largest_cost * self.images_per_class]}
+            raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, choose=choose)
 
     def _batches(self, start: int, stop: int, generator: np.random.Generator) -> NDArray[np.int64]:
         plan = closed_batches(self._tree, self.classes_per_batch, len(self), generator)

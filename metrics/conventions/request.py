@@ -202,8 +202,11 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     name_parts = split_name(name)
     if name_parts is None or name_parts.is_mean or name_parts.query_list:
-        similar_name = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
+        capitals = name.upper() if split_name(name.upper()) else None
+        similar_name = _OTHER_NAMES.get(name) or capitals or nearest_name(name, _EXAMPLES, cutoff=0.4)
         remedy = f"did you mean {similar_name!r}?" if similar_name else None
+        if name_parts is not None and name_parts.query_list:
+            remedy = f"levels have numbers, from 1, the coarsest: {name.partition('[')[0]}[1]"
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
     family, level, cutoff = name_parts.family, name_parts.level, name_parts.cutoff
     if family.codes_only and not of_codes:

@@ -55,20 +55,19 @@ def h_ap(lists: RankedLists, *, level: int = 0, alpha: float | None = None) -> F
     ranked = lists.ranked
     if lists.request.ties in ("worst", "best") and not rising:
         ranked = lists.ranked_by(table)  # a deeper level may have less relevance
-    if level:
-        sums = np.empty(table.shape)
-        _hierarchical_sums(ranked, table, lists.paper, sums)
-        return ratio(sums[:, level], total)
-    precisions = _sums_by_relevance(lists, ranked, table)
+    precisions = _sums_by_relevance(lists, ranked, table, level)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions).sum(axis=1), total)
 
 
-def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Floats:
-    """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most, and so on."""
+def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats, level: int) -> Floats:
+    """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most, and so on.
+
+    With a level precision counts all of these, but is summed over the positives at that level.
+    """
     order, levels = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1), np.arange(table.shape[1])
     sets, paper = order[:, :, None] >= levels[1:], lists.paper
-    if ranked is not lists.ranked:
-        return _sums_of_sets(ranked, tie_groups(ranked, table.shape[1] - 1), sets, paper)
+    if ranked is not lists.ranked or level:
+        return _sums_of_sets(ranked, tie_groups(ranked, table.shape[1] - 1), sets, paper, level)
     by_level = (sets == (levels[:, None] >= levels[1:])).all(axis=1)  # a level and all deeper ones
     sums = lists.shared(_sums_by_level)
     if by_level.all():
@@ -93,14 +92,18 @@ def _sums_by_level(lists: RankedLists) -> Floats:
     return _sums_of_sets(lists.ranked, lists.tie_groups, sets, lists.paper)
 
 
-def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> Floats:
-    """(r, S) expected precision summed over the items of each set of levels, (r, L+1, S), level 0 being in none."""
+def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool, level: int = 0) -> Floats:
+    """(r, S) expected precision summed over the items of each set of levels, (r, L+1, S), level 0 being in none.
+
+    With a level the sums are those over its items alone.
+    """
     sums = np.empty((len(sets), 0))
     for first in range(0, sets.shape[2], _AT_ONCE):
         block = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
-        memberships = (block << (_BITS * np.arange(block.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
+        members = (block << (_BITS * np.arange(block.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
+        summed = np.where(np.arange(sets.shape[1]) == level, members, np.uint64(0)) if level else members
         block_sums = np.empty((len(sets), block.shape[2]))
-        _add_precisions(ranked, ties, memberships, paper, block_sums)
+        _add_precisions(ranked, ties, members, summed, paper, block_sums)
         sums = np.column_stack([sums, block_sums])
     return sums
 
@@ -131,17 +134,24 @@ def _harmonic(num_ahead: int, num_ranks: int) -> tuple[float, float]:
 
 
 @jit
-def _group_precisions(members: float, hits: float, start: int, size: int, num_ranks: int, paper: bool) -> float:
-    """The sum of precisions that the first places of a tie group add, given the positives ahead of it."""
+def _group_precisions(
+    summed: float, members: float, hits: float, start: int, size: int, num_ranks: int, paper: bool
+) -> float:
+    """The precisions at ``summed`` of the members that a tie group has in its first places, given the hits ahead."""
     if paper:
-        return members * (hits + members) / (start + size) if num_ranks == size else 0.0
+        return summed * (hits + members) / (start + size) if num_ranks == size else 0.0
     first, second = _harmonic(start, num_ranks)
-    return members / size * ((hits + 1) * first + (members - 1) / max(size - 1, 1) * second)
+    return summed / size * ((hits + 1) * first + (members - 1) / max(size - 1, 1) * second)
 
 
 @jit
-def _add_precisions(ranked: Ranked, ties: TieGroups, memberships: Words, paper: bool, sums: Floats) -> None:
-    """Fill ``sums``, (r, ≤ 8); byte s of ``memberships``, (r, L+1), is 1 where a level is in set s."""
+def _add_precisions(
+    ranked: Ranked, ties: TieGroups, memberships: Words, summed: Words, paper: bool, sums: Floats
+) -> None:
+    """Fill ``sums``, (r, ≤ 8); byte s of ``memberships``, (r, L+1), is 1 where a level is in set s.
+
+    That of ``summed`` is 1 where precisions at its items are summed, too.
+    """
     room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
     hits = np.empty(_AT_ONCE, np.int64)
     for row in range(len(sums)):
@@ -152,29 +162,37 @@ def _add_precisions(ranked: Ranked, ties: TieGroups, memberships: Words, paper: 
             untied_stop = ties.first[row, groups]
             for start in range(item, untied_stop, _BLOCK):
                 stop = min(start + _BLOCK, untied_stop)
-                _add_run(memberships[row], level[start:stop], offset[start:stop], hits, sums[row], room)
+                run = level[start:stop], offset[start:stop]
+                _add_run(memberships[row], summed[row], *run, hits, sums[row], room)
             if untied_stop == num_positives:
                 break
             item, start, n = ties.stop[row, groups], offset[untied_stop], size[untied_stop]
             for column in range(sums.shape[1]):
-                members = 0
+                members, num_summed = 0, 0
                 for depth in range(memberships.shape[1]):
                     members += ties.members[row, groups, depth] * _byte(memberships[row, depth], column)
-                sums[row, column] += _group_precisions(members, hits[column], start, n, n, paper)
+                    num_summed += ties.members[row, groups, depth] * _byte(summed[row, depth], column)
+                sums[row, column] += _group_precisions(num_summed, members, hits[column], start, n, n, paper)
                 hits[column] += members
             groups += 1
 
 
 @jit
 def _add_run(
-    memberships: Words, level: Bytes, offset: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
+    memberships: Words,
+    summed: Words,
+    level: Bytes,
+    offset: Int32s,
+    hits: Ints,
+    sums: Floats,
+    room: tuple[Words, Words, Floats],
 ) -> None:
     """Add untied positives, few enough for byte counters, for all sets in one addition."""
     belongs, num_hits, inverse_ranks = room
     counters = np.uint64(0)
     for item in range(len(level)):
-        belongs[item] = memberships[level[item]]
-        counters += belongs[item]
+        belongs[item] = summed[level[item]]
+        counters += memberships[level[item]]
         num_hits[item] = counters
     for item in range(len(level)):
         inverse_ranks[item] = 1.0 / (offset[item] + np.int32(1))
@@ -218,7 +236,7 @@ def _sums_within(ranked: Ranked, least_level: int, cutoffs: Ints, paper: bool, s
                 while item < num_positives and offset[item] == start:
                     members += level[item] >= least_level
                     item += 1
-                total += _group_precisions(members, hits, start, n, min(n, cutoff - start), paper)
+                total += _group_precisions(members, members, hits, start, n, min(n, cutoff - start), paper)
             hits += members
         sums[row] = total
 
@@ -244,49 +262,6 @@ def _left_sums(ranked: Ranked, least_level: int, paper: bool, sums: Floats) -> N
                 total += members / n * (hits * first + (members - 1) / max(n - 1, 1) * second)
             hits += members
         sums[row] = total
-
-
-@jit
-def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats) -> None:
-    """Expected Σ_{k ∈ Ω^(l)} [rel(k) + Σ_{j ahead} min(rel(k), rel(j))] / rank(k), (r, L+1): over l, R · H-AP."""
-    num_levels = tables.shape[1] - 1
-    common = np.empty((num_levels + 1, num_levels + 1))
-    relevance_ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
-    relevance_tied = np.empty(num_levels + 1)  # the same over the members of one tie group
-    members = np.empty(num_levels + 1)
-    for row in range(len(sums)):
-        num_positives, table = ranked.num_positives[row], tables[row]
-        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
-        for depth in range(num_levels + 1):
-            for other_depth in range(num_levels + 1):
-                common[depth, other_depth] = min(table[depth], table[other_depth])
-        relevance_ahead[:] = 0.0
-        sums[row] = 0.0
-        item = 0
-        while item < num_positives:
-            start, n = offset[item], size[item]
-            if n == 1:
-                sums[row, level[item]] += (table[level[item]] + relevance_ahead[level[item]]) / (start + 1)
-                for depth in range(1, num_levels + 1):
-                    relevance_ahead[depth] += common[level[item], depth]
-                item += 1
-                continue
-            members[:] = 0.0
-            relevance_tied[:] = 0.0
-            while item < num_positives and offset[item] == start:
-                members[level[item]] += 1.0
-                relevance_tied += common[level[item]]
-                item += 1
-            first, second = _harmonic(start, n)
-            for depth in range(1, num_levels + 1):
-                if paper:
-                    sums[row, depth] += members[depth] * (relevance_ahead[depth] + relevance_tied[depth]) / (start + n)
-                else:
-                    mean_tied = (relevance_tied[depth] - table[depth]) / (n - 1)
-                    sums[row, depth] += (
-                        members[depth] / n * ((table[depth] + relevance_ahead[depth]) * first + mean_tied * second)
-                    )
-            relevance_ahead += relevance_tied
 
 
 @jit

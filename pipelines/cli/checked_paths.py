@@ -294,19 +294,38 @@ def as_flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def spell_option(command: click.Command, name: str, values: Sequence[str]) -> str | None:
+# The sections of a recipe whose settings errors name as options, but for policies of trees, which data sets have too.
+SECTIONS = {
+    "data": ("holdout", "on_bad_image", "verify"),
+    "sampler": ("batch_size", "small_classes", "small_supers"),
+    "loss": ("decomposability",),
+    "training": ("device",),
+}
+SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
+
+
+def spell_option(command: click.Command, name: str, values: Sequence[object]) -> str | None:
     """An option of Python as the command has it, else as its recipe or ``hiertree tree`` does; None if it has not.
 
     >>> spell_option(click.Command("train"), "gaps", ["above", "below"])
     '--gaps above or below to hiertree tree'
+    >>> spell_option(click.Command("train", params=[click.Option(["--set", "overrides"])]), "batch_size", [40])
+    '--set sampler.batch_size=40'
+    >>> spell_option(click.Command("check", params=[click.Option(["--structure"])]), "verify", ["structure"])
+    '--structure'
     """
     params = {param.name: param for param in command.params}
-    offered = getattr(params[name].type, "choices", values) if name in params else values
-    if not (allowed := [shlex.quote(value) for value in values if value in offered]):
+    texts = list(map(str, values))
+    if flags := [as_flag(text) for text in texts if text in params]:
+        return alternatives(flags)
+    offered = getattr(params[name].type, "choices", texts) if name in params else texts
+    if not (allowed := [shlex.quote(text) for text in texts if text in offered]):
         return None
     if name not in params and "overrides" in params:
-        return f"--set data.{name}={alternatives(allowed)}"
-    return f"{as_flag(name)} {alternatives(allowed)}{'' if name in params else ' to hiertree tree'}"
+        return f"--set {SECTION_OF.get(name, 'data')}.{name}={alternatives(allowed)}"
+    if name in params or name not in SECTION_OF:
+        return f"{as_flag(name)} {alternatives(allowed)}{'' if name in params else ' to hiertree tree'}"
+    return None
 
 
 def _end_last_line(log: Path) -> None:

@@ -1,20 +1,30 @@
-"""``hiertree datasets`` lists, checks, measures and downloads benchmarks; ``hiertree split`` divides a table."""
+"""``hiertree datasets`` lists, checks and downloads benchmarks; ``hiertree split`` divides a table."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import hiertree as ht
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import OptionError, TableError, spelled_remedy
 
-from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
-from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
+from .checked_paths import (
+    GROWING_FOLDER,
+    INPUT_FILE,
+    INPUT_PATH,
+    NAME,
+    OUTPUT_FILE,
+    CheckedGroup,
+    command,
+    spell_option,
+)
+from .options import NAMES, SEED, choice, flag, json_option, option, print_json
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark, SplitReport
@@ -63,24 +73,12 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
             sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
             rows.append((report.split, f"{report.images:,}", sizes, _found(report)))
         click.echo(_aligned(rows, right=(1,)))
-        for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):
+        spell = partial(spell_option, click.get_current_context().command)
+        remedies = (spelled_remedy(report.remedy, report.choose, spell) for report in reports)
+        for remedy in filter(None, dict.fromkeys(remedies)):
             click.echo(f"remedy: {remedy}")
     if not all(report.sound for report in reports):
         click.get_current_context().exit(1)
-
-
-@datasets.command(example="hiertree datasets stats sop ~/data/Stanford_Online_Products")
-@click.argument("name")
-@click.argument("root", type=INPUT_PATH)
-@split_option
-@structure_option
-@json_option
-def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
-    """Count the nodes of each level of NAME in ROOT, and the images and children of each."""
-    split_names = splits or tuple(ht.datasets.describe(name).splits)
-    verify: Any = "structure" if structure else "published"
-    statistics = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in split_names]
-    print_report(statistics, lambda _: "\n\n".join(map(_statistics_text, statistics)), as_json=as_json)
 
 
 @datasets.command(example="hiertree datasets download sop ~/data")
@@ -117,7 +115,7 @@ def _found(report: SplitReport) -> str:
         return report.problem
     if report.bad_images:
         return f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
-    return f"all, the lists of {report.lists}" if report.lists else "all"
+    return "all"
 
 
 def _card_text(card: Benchmark) -> str:
@@ -135,20 +133,6 @@ def _card_text(card: Benchmark) -> str:
         f"  from     {card.url} ({fetched})",
     )
     return "\n".join(lines)
-
-
-def _statistics_text(statistics: dict[str, Any]) -> str:
-    head = f"{statistics['name']}, {statistics['split']}: {statistics['images']:,} images"
-    if statistics["queries"] != statistics["images"]:
-        head += f", {statistics['queries']:,} queries in a gallery of {statistics['gallery']:,}"
-    spread = ("least", "lower_quartile", "median", "upper_quartile", "most", "mean")
-    rows = [("level", "nodes", "of a node", *(name.replace("_", " ") for name in spread))]
-    for level in statistics["levels"]:
-        for kind in ("images", "children"):
-            if kind in level:
-                cells = (level["name"], f"{level['nodes']:,}") if kind == "images" else ("", "")
-                rows.append((*cells, kind, *(f"{level[kind][name]:g}" for name in spread)))
-    return f"{head}\n{_aligned(rows, right=(1, *range(3, 9)))}"
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
@@ -192,10 +176,10 @@ def split(
     were never seen in training. By images, every class is divided, and train holds some of its images. What training
     refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.labels_to_paths import label_paths
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
     from hiertree.tree.label_rows import plain_label
+    from hiertree.tree.labels_to_paths import label_paths
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")

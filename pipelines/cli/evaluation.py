@@ -38,7 +38,9 @@ from .options import (
 )
 
 labels_option = option(
-    "--labels", INPUT_FILE, "CSV or Parquet table of labels, one row for each embedding, where the file has none."
+    "--labels",
+    INPUT_FILE,
+    "Table of labels where the file has none: joined by name, or row by row where embeddings have no names.",
 )
 levels_option = option(
     "--levels", NAMES, "Columns of labels, coarse → fine; default: all but names and split.", default=()
@@ -84,6 +86,7 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
     "--shard-size", COUNT, "Images in a shard; an interrupted call goes on after the last whole one.", default=16_384
 )
 @set_option("Override of the recipe.")
+@option("--root", INPUT_FOLDER, "Folder of the files that a table lists; default: the table's own.")
 @flag("--no-labels", "Ignore labels: embed every image of DATA.")
 @choice("--dtype", ["float32", "float16"], "Type of the numbers written.", default="float32")
 @option("--devices", COUNT, "Processes that share the work, one per GPU of this machine.", default=1)

@@ -53,7 +53,7 @@ OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to m
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
-PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
+PAGE = DeclaredPath("output", "file", siblings=(".svg",))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -190,7 +190,11 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     is_flag=True,
     help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
 )
-@click.option("--sample", type=click.IntRange(min=0), default=40, help="Certain labels to check first in a new log.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    help="Certain labels to check first in a new log; as many as show, if none is wrong, that at most 5 % are.",
+)
 @click.option("--table", type=OUTPUT_FILE, help="CSV to write instead of the page, for 'labels export --edited'.")
 @port_option
 @no_browser_option
@@ -266,7 +270,7 @@ def export(
 
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg, is put beside it.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
     """Show the tree of EXPORT as a page to explore and search, and as a drawing.

@@ -127,6 +127,7 @@ def embed(
     dtype: Numbers = "float32",
     devices: int | Literal["auto"] = 1,
     skip_bad: bool = False,
+    root: str | os.PathLike[str] | None = None,
 ) -> Embedded | None:
     """Embed images, shard by shard; an interrupted call continues after the last whole shard.
 
@@ -138,7 +139,8 @@ def embed(
     ``data`` is the root of images in the format of the recipe's ``data`` section, of which ``split`` is embedded
     (``test`` unless given); None, where that section says; or what
     :func:`hiertree.datasets.input_images.load_input_images` reads, with the labels that are there, or those of
-    ``levels``, unless ``labeled`` is False. A line on standard error says which.
+    ``levels``, unless ``labeled`` is False. A line on standard error says which. The files of a table lie below
+    ``root``, the table's own folder unless given.
 
     Each shard is a Parquet file of ``out``: columns ``embedding``, ``image`` (the name, or the id where there are ids),
     ``split`` (``query`` or ``gallery`` where the split has a gallery of its own) and, of images with labels, one a
@@ -173,7 +175,8 @@ def embed(
     if rank:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     source = None if data is None else os.fspath(data)
-    images, recipe, location = _inputs(recipe, name, source, split, levels, overrides, labeled=labeled)
+    inputs: Any = {"labeled": labeled, "root": None if root is None else os.fspath(root)}
+    images, recipe, location = _inputs(recipe, name, source, split, levels, overrides, **inputs)
     if rank == 0 and is_progress_shown():
         print(f"{source or name}: {images.about}", file=sys.stderr)
     network = _network(name, recipe, backbone, is_alone=size == 1)  # after the images: it may download weights
@@ -187,9 +190,9 @@ def embed(
     if output.is_finished():
         return written_in(folder)
     _embed_shards(embedder, recipe, output, skip_bad=skip_bad, is_first=rank == 0)
-    inputs = [Path(name) / WEIGHTS] if Path(name).is_dir() else []
+    sources = [Path(name) / WEIGHTS] if Path(name).is_dir() else []
     parameters = {**recipe.model_dump(mode="json", by_alias=True), **location}
-    return output.finish(manifest(command=f"hiertree embed {name}", parameters=parameters, inputs=inputs, outputs=[]))
+    return output.finish(manifest(command=f"hiertree embed {name}", parameters=parameters, inputs=sources, outputs=[]))
 
 
 def embed_texts(
@@ -265,13 +268,14 @@ def _inputs(
     overrides: Sequence[str],
     *,
     labeled: bool,
+    root: str | None,
 ) -> _Inputs:
     """The split of the recipe's data set, or other images found at the location."""
     reason = ""
     options: dict[str, Any] = {"levels": tuple(levels)}
     if isinstance(recipe, Recipe):
         relocated = recipe if data is None else _relocated(recipe, model, data, split, overrides)
-        if relocated is not None and (data is None or (labeled and not levels)):
+        if root is None and relocated is not None and (data is None or (labeled and not levels)):
             try:
                 dataset = load_split(relocated, split or "test")
                 description = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
@@ -283,8 +287,10 @@ def _inputs(
             options = {"image": stated.get("image"), "levels": tuple(levels) or stated["levels"]}
     if data is None:
         raise OptionError(f"{model} without images", expected="a folder, a table or archives of images")
-    images = load_input_images(data, split, labeled=labeled, **options)
-    return _Inputs(images._replace(about=images.about + reason), recipe, {"split": split, "embedded": data})
+    images = load_input_images(data, split, labeled=labeled, root=root, **options)
+    return _Inputs(
+        images._replace(about=images.about + reason), recipe, {"split": split, "embedded": data, "root": root}
+    )
 
 
 def _relocated(recipe: Recipe, model: str, data: str, split: str | None, overrides: Sequence[str]) -> Recipe | None:

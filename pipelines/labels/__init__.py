@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .settings import TreeSettings as TreeSettings
     from .texts import normalize_label as normalize_label
 
-_PACKAGES = ("bs4", "mwparserfromhell", "pyarrow", "faiss", "matplotlib", "requests", "scipy", "sklearn")
+_PACKAGES = ("bs4", "mwparserfromhell", "pyarrow", "faiss", "requests", "scipy", "sklearn")
 _MODULES = {
     "cleaning": "clean_landmarks clean_step",
     "cluster.clustering": "choose_k spherical_kmeans",

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hiertree.datasets.readers.images import IMAGE_SUFFIXES, decode
+from hiertree.datasets.readers.images import decode
 from hiertree.errors import OptionError, ShapeError, TableError, require_package
 from hiertree.io.array_files import reading_arrays
-from hiertree.io.files import AnyPath
+from hiertree.io.files import IMAGE_SUFFIXES, AnyPath
 from hiertree.io.progress import track
 from hiertree.io.tables import read_table_parts
 

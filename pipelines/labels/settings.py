@@ -65,7 +65,7 @@ def _option_error(error: ValidationError) -> OptionError:
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, OptionError):
         problem = cause.given if not name or cause.given.startswith(f"{name}=") else f"{name}: {cause.given}"
-        return OptionError(problem, expected=cause.expected, remedy=cause.remedy)
+        return OptionError(problem, expected=cause.expected, remedy=cause.remedy, choose=cause.choose)
     if not name:
         return OptionError(first["msg"])
     complaints = " or ".join(dict.fromkeys(detail["msg"] for detail in errors if detail["loc"][:1] == first["loc"][:1]))

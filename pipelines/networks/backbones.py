@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from inspect import signature
 from itertools import pairwise
@@ -245,7 +246,7 @@ def find_timm_model(name: str) -> TimmModel:
         config = {} if pretrained_config is None else vars(pretrained_config)
     else:
         libraries = "hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
-        close = timm.list_models(f"*{name[:6]}*")
+        close = get_close_matches(name, timm.list_models(), n=5)
         raise RecipeError(
             f"model.backbone={name!r}",
             expected=f"small_cnn, the name of a timm model, {libraries}",

@@ -106,7 +106,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     else:
         _check_known(open_clip, model, weights)
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(f"device={device!r}", expected="a CUDA GPU", remedy="use device='cpu'")
+        raise DeviceError(f"device={device!r}", expected="a CUDA GPU", choose={"device": ["cpu"]})
     options = {"pretrained": None if is_described(model) else weights, "require_pretrained": weights is not None}
     try:
         with silence_logs():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.arrays import as_paths
-from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import SelectedImages
+from hiertree.tree.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -184,18 +184,19 @@ class RankingGrids:
         ]
 
     def _strip(self, hit_levels: Sequence[int]) -> dict[str, Any]:
-        """A bar for each run of ranks of one level, and the number of ranks of each level."""
+        """A bar for each run of ranks of one level, and the number of ranks of each level unless these are all."""
         bars, start = [], 0
         for level, group in groupby(hit_levels):
             length = len(list(group))
             bars.append({"start": start, "length": length, "style": self.styles[level]})
             start += length
         counts = [(count, self.styles[level].text) for level, count in sorted(Counter(hit_levels).items())[::-1]]
-        return {"bars": bars, "length": len(hit_levels), "counts": counts}
+        return {"bars": bars, "length": len(hit_levels), "counts": counts if len(hit_levels) == STRIP else []}
 
     def _pictured(self, row: int, path: NDArray[np.int32]) -> dict[str, str]:
-        """The data URI of an image, empty where there is no picture, and its labels."""
-        return {"image": self._picture(row), "label": self._data.label(path)}
+        """The data URI of an image, empty where there is no picture, its labels, and the finest of these."""
+        label = self._data.label(path)
+        return {"image": self._picture(row), "label": label, "name": label.rpartition(" › ")[2]}
 
     def _picture(self, row: int) -> str:
         images = self._data.images

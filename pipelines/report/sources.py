@@ -141,8 +141,8 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
     """Measurements of the same images by name, each in the order of the first's.
 
     The images are known by their files, in whatever order and below whatever folder. Unless names are given, a run is
-    called by its loss where that tells all apart, or else by its recipe; embeddings by their file; or all by their
-    paths.
+    called by its loss where that tells all apart, else by its folder, or by its recipe; embeddings by their file; or
+    all by their paths.
     """
     aligned = [measurements[0], *(_reorder_as(measurements[0], measurement) for measurement in measurements[1:])]
     runs = [measurement.recipe if isinstance(measurement, FinishedRun) else None for measurement in measurements]
@@ -150,6 +150,7 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
     candidates = (
         *([list(names)] if names else []),
         [stem if run is None else run.loss.name for run, stem in zip(runs, stems, strict=True)],
+        stems,
         [stem if run is None else run.name for run, stem in zip(runs, stems, strict=True)],
         [str(measurement.source) for measurement in measurements],
     )

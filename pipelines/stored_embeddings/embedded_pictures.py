@@ -39,14 +39,15 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."
     try:
         if embedded:
-            pictures = load_input_images(embedded, parameters.get("split"), labeled=False).dataset.images
+            options = {"labeled": False, "root": parameters.get("root")}
+            pictures = load_input_images(embedded, parameters.get("split"), **options).dataset.images
             if isinstance(pictures, FileImages):
                 return _files(pictures.root, names, source), ""
             name_lists = [list(map(pictures.name, range(len(pictures))))]
         else:
             pictures, name_lists = _load_pictures(parameters, source=file)
     except HiertreeError as error:
-        return None, f"The images are not where they were embedded from: {error}"
+        return None, f"The images are not where they were embedded from (--images says where they are): {error}"
     if list(names) not in name_lists:
         return None, "There are other images now where these were embedded from."
     return pictures, ""

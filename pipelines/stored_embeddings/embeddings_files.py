@@ -94,13 +94,13 @@ class LabeledEmbeddings(NamedTuple):
     @property
     def masks(self) -> dict[str, Any]:
         """The excluded items, by the keywords of :func:`hiertree.metrics.evaluate`."""
-        import pandas as pd
-
         names = {name: images.ids for name, images in zip(("query_ids", "gallery_ids"), self.image_sets, strict=False)}
-        texts = {name: ids for name, ids in names.items() if isinstance(ids, pd.api.extensions.ExtensionArray)}
-        if texts:  # of tables: numbers take less time and memory
-            codes = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
-            names |= zip(texts, np.split(codes, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
+        columns = {name: ids for name, ids in names.items() if not isinstance(ids, np.ndarray | None)}
+        if columns:  # of tables, in pandas' arrays: numbers take less time and memory
+            import pandas as pd
+
+            codes = pd.factorize(pd.concat(map(pd.Series, columns.values())))[0]
+            names |= zip(columns, np.split(codes, np.cumsum([len(ids) for ids in columns.values()])), strict=False)
         return {**names, "junk": self.queries.junk}
 
     def named_paths(self) -> LabeledEmbeddings:
@@ -154,7 +154,7 @@ def read_embeddings(
     Args:
         source: a file of one of the kinds above; a finished run; or a folder or pattern of shards, whose rows follow
             each other.
-        labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
+        labels: table of labels for a file without: joined by name, or in its order where embeddings have no names.
         levels: columns of labels, coarse → fine; all but those of names unless given.
         gallery: another source with the same kind of labels, for a separate gallery.
         gallery_labels: its table of labels.

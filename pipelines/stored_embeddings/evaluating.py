@@ -26,7 +26,6 @@ from hiertree.options import Uneven, split_options
 from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
-from .judged_pairs import evaluate_judged, read_sides, read_truth
 from .label_columns import LabelColumns, named_rows, number_labels, rows_with_table
 from .locations import files_read, kind_of
 
@@ -254,6 +253,8 @@ def evaluate_pairs(
     ``revisitop`` unless ``metrics`` or ``protocol`` are given; or an ``.npy`` of grades, queries × items. Without
     ``gallery``, ``embeddings`` is a folder that ``hiertree embed`` wrote. The rest is as for :func:`evaluate_file`.
     """
+    from .judged_pairs import evaluate_judged, read_sides, read_truth  # takes the data sets with it
+
     arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
     sources = [Path(source) for source in (embeddings, gallery) if source is not None]
@@ -330,15 +331,8 @@ def _deliver(
 
 def print_result(result: Evaluation) -> None:
     """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
-    means, bounds = result.summary(), result.confidence_interval()
-    rows = []
-    for name, skipped in result.skipped.items():
-        mean, interval = "—", ""
-        if name in means.index:
-            mean, (low, high) = f"{100 * means[name]:.2f}", bounds.loc[name, ["low", "high"]]
-            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
-        rows.append((name, mean, interval, str(skipped or "")))
-    heads = ("metric", "mean, %", f"95 % interval over {'classes' if result.has_classes else 'queries'}", "skipped")
+    (metric, mean, interval, skipped), rows = result.table(percent=True)
+    heads = (metric, mean, f"{interval} over {'classes' if result.has_classes else 'queries'}", skipped)
     print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries", title_justify="left")
     print_table((), result.convention.rows().items())
 

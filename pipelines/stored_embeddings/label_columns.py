@@ -13,14 +13,13 @@ import numpy as np
 
 from hiertree import LabelTree
 from hiertree.arrays import check_order
-from hiertree.datasets.labels_to_paths import label_paths
-from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import InputError, OptionError, TableError
-from hiertree.io.files import AnyPath
+from hiertree.io.files import IMAGE_SUFFIXES, AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, is_empty, line_names, read_table
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
 from hiertree.options import Uneven
 from hiertree.tree.label_rows import suggest_separator
+from hiertree.tree.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +57,13 @@ class LabelColumns(NamedTuple):
             return IMAGE
         if self.ids is not None or not self.named:
             return self.ids
-        return next((name for name in names if name not in self.levels and are_names(texts(name))), names[0])
+        return self.name_column(names, texts) or names[0]
+
+    def name_column(self, names: Sequence[str], texts: Callable[[str], Any]) -> str | None:
+        """The ids that were asked for, else ``image`` or the first other column that names rows, if there is one."""
+        names = [name for name in names if name not in self.levels]
+        image = IMAGE if IMAGE in names else None
+        return self.ids or image or next((name for name in names if are_names(texts(name))), None)
 
 
 class EmbeddedImages(NamedTuple):
@@ -121,13 +126,42 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
 
 
 def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> EmbeddedImages:
-    """Embeddings with the rows of a table of labels, one for each."""
+    """Embeddings with the rows of a table of labels: those of their names where both have names, else in its order."""
     table = read_table(file, required=columns.required)
-    if np.ndim(embeddings) and len(table) != len(embeddings):
+    rows = _rows_by_name(embeddings, table, file.name, columns) if getattr(embeddings, "columns", ()) else None
+    if rows is not None:
+        table = table.iloc[rows]
+    elif np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
     return _labeled(
         embeddings, list(table.columns), lambda name: table[name].array, columns, line_names(table.iloc[:, :0], file)
     )
+
+
+def _rows_by_name(shards: Shards, table: pd.DataFrame, file: str, columns: LabelColumns) -> NDArray[np.int64] | None:
+    """The row of the table for each embedding, by name; None where names of another kind leave only their order."""
+    import pandas as pd
+
+    stored_column = LabelColumns().name_column(shards.columns, shards.texts)
+    table_column = columns.name_column(list(table.columns), lambda name: table[name].array)
+    if stored_column is None or table_column is None:
+        return None
+    stored, named = pd.Index(shards.texts(stored_column)), pd.Index(table[table_column])
+    if stored.equals(named):
+        return np.arange(len(table))
+    images = stored.unique()
+    missing = images[~images.isin(named)]
+    found = f"{file}, {table_column}, names {len(images) - len(missing)} of {len(images)} images"
+    if len(missing) == len(images) and not all(map(_IMAGE_NAME.search, named)):
+        _log.warning("%s: rows are joined in their order", found)
+        return None
+    if len(missing):
+        remedy = f"make names alike, as {missing[0]!r} and {named[0]!r}, or remove {table_column} to join rows in order"
+        raise TableError(found, expected=f"a row for each, {missing[0]!r} among them", remedy=remedy)
+    if not named.is_unique:
+        problem = f"{file}: {named[named.duplicated()][0]!r} twice in {table_column}"
+        raise TableError(problem, expected="one row for each name, as rows stand in another order than embeddings")
+    return np.asarray(named.get_indexer(stored), np.int64)
 
 
 def _labeled(

@@ -26,7 +26,7 @@ def test_several_missing_packages_are_named_together():
         require_package("no_such", "none_such", extra="train")
 
 
-def test_no_error_shows_the_password_of_a_url() -> None:
+def test_no_error_shows_the_password_of_a_url():
     url = "ftp://user:s3cr3t@example.org/a@b.zip?mail=x@y.org"
     error = OptionError(f"address {url!r}", expected=f"another than {url}", remedy=f"do not use {url}")
     assert "s3cr3t" not in f"{error}{error.given}{error.expected}{error.remedy}"

@@ -83,11 +83,7 @@ GRAPH = nx.DiGraph([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2"), ("a", "a3"
 
 
 @pytest.mark.parametrize(
-    ("measure", "expected"),
-    [
-        ("lca_height", [0, 1 / 2, 1]),
-        ("resnik", [0, math.log(4 / 3) / math.log(4), 1]),
-    ],
+    ("measure", "expected"), [("lca_height", [0, 1 / 2, 1]), ("resnik", [0, math.log(4 / 3) / math.log(4), 1])]
 )
 def test_relevance_from_networkx_by_hand(measure, expected):
     table = ht.relevance.from_networkx(GRAPH, ["a1", "b1"], measure=measure)
@@ -109,7 +105,7 @@ def test_relevance_from_networkx_refuses_what_it_cannot_use():
         ht.relevance.from_networkx(nx.DiGraph([("a", "b"), ("c", "b")]), ["b"])
 
 
-def test_heights_without_padding_are_those_of_barz_and_denzler() -> None:
+def test_heights_without_padding_are_those_of_barz_and_denzler():
     graph = nx.DiGraph([("r", "a"), ("a", "y"), ("a", "w"), ("r", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "f")])
     tree = LabelTree.from_networkx(graph, uneven="pad")
     height = {
@@ -125,7 +121,7 @@ def test_heights_without_padding_are_those_of_barz_and_denzler() -> None:
         relevance.from_networkx(tree, list(tree.leaves), measure="unpadded_lca_height")
 
 
-def test_a_label_of_its_parents_text_is_a_level_where_it_is_no_padding() -> None:
+def test_a_label_of_its_parents_text_is_a_level_where_it_is_no_padding():
     graph = nx.DiGraph([("r", 0), (0, 1), (1, 2), ("r", 3), (3, 4), (4, 5), ("r", 6)])
     texts = {0: "bridge", 1: "bridge", 2: "bridge", 3: "lake", 4: "bay", 5: "Rhine", 6: "rock"}
     nx.set_node_attributes(graph, texts, "label")

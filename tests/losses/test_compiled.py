@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -60,6 +61,24 @@ def test_a_loss_breaks_the_graph_once(name: str) -> None:
     loss, network = LOSSES[name](), nn.Linear(5, SIZE)
     explained = torch._dynamo.explain(lambda images: 2 * loss(network(images), PATHS))(torch.randn(16, 5))
     assert (explained.graph_count, explained.graph_break_count) == (2, 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler")
+@pytest.mark.parametrize("name", ["HAPPIER", "SmoothAP", "TieAwareNDCG", "HIER"])
+def test_a_step_of_machine_code_is_equal_up_to_rounding(name: str) -> None:
+    eager, network, images = LOSSES[name](), nn.Linear(5, SIZE), torch.randn(16, 5)
+    loss = copy.deepcopy(eager)
+    step = torch.compile(lambda images: loss(network(images).tanh(), PATHS), backend="inductor")
+    expected = outcome(lambda images: eager(network(images).tanh(), PATHS), eager, images.requires_grad_())
+    for value, expected_value in zip(outcome(step, loss, images), expected, strict=True):
+        torch.testing.assert_close(value, expected_value, rtol=1e-4, atol=1e-6)
+
+
+def test_every_kind_of_loss_is_compiled() -> None:
+    kinds = {part.__class__ for build in LOSSES.values() for part in build().with_parts()}
+    public = {value for value in vars(losses).values() if isinstance(value, type) and issubclass(value, losses.Loss)}
+    assert public - kinds <= {losses.Loss}
 
 
 def test_what_a_loss_refuses_it_refuses_in_a_compiled_step() -> None:

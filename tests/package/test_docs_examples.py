@@ -29,7 +29,7 @@ PAGES = {
     "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning"),
     "guides/hugging-face.md": ("datasets", "torchvision"),
     "guides/lightning.md": ("lightning",),
-    "guides/model-selection.md": ("sklearn", "sentence_transformers"),
+    "guides/model-selection.md": ("sklearn", "sentence_transformers", "accelerate"),
     "guides/pytorch-metric-learning.md": ("pytorch_metric_learning",),
     "guides/shops-and-biology.md": (),
     "guides/rankings.md": ("ir_measures", "ranx"),

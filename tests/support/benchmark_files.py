@@ -84,15 +84,6 @@ def write_inaturalist(root: Path) -> None:
     (root / "train2018.json").write_text(json.dumps(document))
 
 
-def write_inaturalist2021(root: Path) -> None:
-    """Three species: two images of each to train, one of them in the small split, and one to test."""
-    for image_id, (*ranks, _) in enumerate(TAXONOMY[1:]):
-        folder = "_".join([f"{image_id:05d}", *ranks, "major"])
-        for name in ("train/0", "train/1", "train_mini/0", "val/9"):
-            split, _, view = name.partition("/")
-            write_image(root / split / folder / f"{view}.jpg", image_id)
-
-
 def write_better_mistakes(root: Path, tree: str, pairs: str, classes: tuple[str, ...]) -> None:
     """An image of each class in each split, and two in the first class of the test, with the pairs of the tree."""
     for image_id, name in enumerate(classes):
@@ -382,20 +373,6 @@ def write_nus_wide(root: Path) -> None:
         (folder / f"Labels_{label}.txt").write_text("\n".join(rows) + "\n")
 
 
-def write_labelme(root: Path) -> None:
-    """Sixty images, of which ten are queries; features of 8 numbers."""
-    random = np.random.default_rng(0)
-    rows = random.permutation(60) + 1
-    record = {
-        "gist": random.random((60, 8)),
-        "img": random.integers(0, 256, (32, 32, 3, 60), dtype=np.uint8),
-        "ndxtest": rows[:10],
-        "ndxtrain": rows[10:],
-    }
-    root.mkdir(parents=True, exist_ok=True)
-    savemat(root / "LabelMe_gist.mat", record)
-
-
 def write_vggface2(root: Path) -> None:
     """Two people of three images train, and two others are tested."""
     for split, people in {"train": (2, 3), "test": (1, 9)}.items():
@@ -422,7 +399,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "sop": write_sop,
     "inaturalist-full": write_inaturalist,
     "inaturalist-base": write_inaturalist,
-    "inaturalist-2021": write_inaturalist2021,
     "inaturalist-2019": lambda root: write_better_mistakes(
         root, "inaturalist19", INATURALIST_2019, ("nat0000", "nat0001", "nat0002", "nat0003")
     ),
@@ -443,7 +419,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "sfm120k": write_sfm120k,
     "imagenet100": write_imagenet100,
     "nus-wide": write_nus_wide,
-    "labelme": write_labelme,
     "vggface2": write_vggface2,
     "ijb-c": write_ijbc,
     "cifar10": lambda root: write_cifar(root, 10),
@@ -451,15 +426,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
 }
 
 SHAPES = {
-    ("inaturalist-2021", "train"): Shape(
-        6, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
-    ),
-    ("inaturalist-2021", "train_mini"): Shape(
-        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
-    ),
-    ("inaturalist-2021", "test"): Shape(
-        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/9.jpg"
-    ),
     ("inaturalist-2019", "train"): Shape(4, (2, 2, 2, 2, 2, 3, 4), "nat0000/train0.jpg"),
     ("inaturalist-2019", "test"): Shape(5, (2, 2, 2, 2, 2, 3, 4), "nat0000/test0.jpg"),
     ("aircraft", "train"): Shape(6, (2, 2, 3), "images/0007420.jpg"),
@@ -501,8 +467,6 @@ SHAPES = {
     ("nus-wide", "train"): Shape(1500, (7,), "Flickr/actor/0002_2124494179.jpg"),
     ("nus-wide", "test"): Shape(2187, (7,), "Flickr/actor/0001_2124494179.jpg", (300, 1887)),
     ("nus-wide", "query"): Shape(300, (7,), "Flickr/actor/0005_2124494179.jpg"),
-    ("labelme", "train"): Shape(50, (50,), "00001"),
-    ("labelme", "test"): Shape(60, (60,), "00001", (10, 50)),
     ("vggface2", "test"): Shape(6, (2,), "n000001/0000_01.jpg"),
     ("ijb-c", "test"): Shape(10, (2,), "images/frames/12_0.png"),
     ("cifar10", "train"): Shape(40, (4,), "data_batch_1_0.png"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,28 +32,41 @@ def curve(folder: Path) -> list[dict[str, object]]:
     ]
 
 
-def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
-    """Train until a step, then stop as Ctrl-C would."""
+def before_each_step(patch: pytest.MonkeyPatch, act: Callable[[Learner, int], object]) -> None:
+    """Do something with the learner and the number of the step, before it is taken."""
     take_step = Learner.step
 
-    def interrupted(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
-        if step == broken_at:
-            raise KeyboardInterrupt
+    def changed(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        act(self, step)
         return take_step(self, images, paths, step=step)
 
+    patch.setattr(Learner, "step", changed)
+
+
+def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
+    """Train until a step, then stop as Ctrl-C would."""
+
+    def interrupt(_: Learner, step: int) -> None:
+        if step == broken_at:
+            raise KeyboardInterrupt
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "step", interrupted)
+        before_each_step(patch, interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(recipe, out)
 
 
+def assert_resumes(recipe: Recipe, folder: Path, *, broken_at: int = 3) -> None:
+    """Two runs below the folder, one of them broken off, end alike: ``whole`` and ``broken``."""
+    train(recipe, folder / "whole")
+    break_at(broken_at, recipe, folder / "broken")
+    train(recipe, folder / "broken")
+    assert_same_weights(folder / "whole", folder / "broken")
+    assert curve(folder / "whole") == curve(folder / "broken")
+
+
 def train_slowly(recipe: dict[str, object], out: str) -> None:
     """Train with a pause before each step, in which the process can be killed."""
-    take_step = Learner.step
-
-    def slow_step(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
-        time.sleep(0.1)
-        return take_step(self, images, paths, step=step)
-
-    Learner.step = slow_step  # type: ignore[method-assign]
-    train(Recipe.model_validate(recipe), Path(out))
+    with pytest.MonkeyPatch.context() as patch:
+        before_each_step(patch, lambda *_: time.sleep(0.1))
+        train(Recipe.model_validate(recipe), Path(out))

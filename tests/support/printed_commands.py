@@ -1,4 +1,4 @@
-"""What commands print, run in this process."""
+"""How commands end and what they print, run in this process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import pytest
 from hiertree.pipelines.cli.application import main
 
 
+def status_of(*words: object) -> int:
+    """The status with which the command line ends."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
 def printed_by(command: str) -> str:
     """What a command that ends well prints."""
     name, *arguments = shlex.split(command, comments=True)
     assert name == "hiertree"
-    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert not ended.value.code
+    with redirect_stdout(io.StringIO()) as printed:
+        assert status_of(*arguments) == 0
     return "\n".join(line.rstrip() for line in printed.getvalue().rstrip().splitlines())

@@ -2,7 +2,6 @@
 
 from .gldv2 import load_gldv2 as load_gldv2
 from .hashing import load_imagenet100 as load_imagenet100
-from .hashing import load_labelme as load_labelme
 from .hashing import load_nus_wide as load_nus_wide
 from .lists import load_aircraft as load_aircraft
 from .lists import load_cars as load_cars
@@ -13,7 +12,6 @@ from .lists import load_vehicleid as load_vehicleid
 from .multilevel import load_better_mistakes as load_better_mistakes
 from .multilevel import load_dyml as load_dyml
 from .multilevel import load_inaturalist as load_inaturalist
-from .multilevel import load_inaturalist2021 as load_inaturalist2021
 from .objects import load_ijbc as load_ijbc
 from .objects import load_ilias as load_ilias
 from .objects import load_vggface2 as load_vggface2

@@ -1,11 +1,9 @@
-"""Benchmarks of hashing: ``imagenet100`` by class, ``nus-wide`` by labels that images share, ``labelme`` by distance.
+"""Benchmarks of hashing: ``imagenet100`` by class, ``nus-wide`` by labels that images share.
 
 * Cao, Long, Wang and Yu, *HashNet: Deep Learning to Hash by Continuation* (ICCV 2017): lists of 100 of ImageNet's
   classes.
 * Chua, Tang, Hong, Li, Luo and Zheng, *NUS-WIDE: A Real-World Web Image Database from National University of Singapore*
   (CIVR 2009): 269,648 photographs of Flickr with 81 labels, of which hashing takes the 21 most frequent.
-* Torralba, Fergus and Weiss, *Small Codes and Large Image Databases for Recognition* (CVPR 2008): 22,019 photographs of
-  LabelMe with their GIST features.
 
 Splits and grades are those of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Sec. 5.
 """
@@ -13,22 +11,20 @@ Splits and grades are those of He et al., *Hashing as Tie-Aware Learning to Rank
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
 
-from ...arrays import unit_rows
-from ...errors import TableError, require_package
+from ...errors import TableError
 from ...io.files import AnyPath
-from ...io.reading import reading_file
 from ...options import check_integer
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..readers.images import ArrayImages, SelectedImages
-from ..readers.text_lists import flag_matrix, read_matlab, read_words, text_lines
+from ..readers.images import SelectedImages
+from ..readers.text_lists import flag_matrix, read_words, text_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,20 +34,16 @@ if TYPE_CHECKING:
 NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
 NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
 FREQUENT = 21  # labels of NUS-WIDE
-LABELME_GRADES = {1: 5.0, 2: 1.0, 5: 0.2, 10: 0.1}  # grade → percent of pairs that are no farther apart
-LABELME_TRAINING = 5_000
-_AT_ONCE = 256  # queries
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradedDataset(ImageDataset):
     """Images whose relevance to each other is a grade that no place in a tree says.
 
-    The tree has one level: images are of one leaf if all their labels are the same; those of LabelMe are leaves.
+    The tree has one level: images are of one leaf if all their labels are the same.
 
     Attributes:
-        vectors: (n, d): booleans, the labels of each image, the grade being how many two images share; or features.
-        farthest: of features, the greatest distance of two images of each grade.
+        vectors: (n, d) booleans, the labels of each image; the grade is how many two images share.
 
     Example:
         A step of training by grades, with ``rows`` of a batch and the outputs of a network for them::
@@ -60,13 +52,12 @@ class GradedDataset(ImageDataset):
             loss(outputs, rows).backward()
     """
 
-    vectors: NDArray[Any]
-    farthest: Mapping[int, float]
+    vectors: NDArray[np.bool_]
 
     @property
     def highest(self) -> int:
         """The highest grade that two images can have."""
-        return max(self.farthest, default=self.vectors.shape[1])
+        return self.vectors.shape[1]
 
     @override
     def select(self, rows: Any, *, split: str) -> GradedDataset:
@@ -85,20 +76,8 @@ class GradedDataset(ImageDataset):
             np.asarray(next(indices for indices in choices if indices is not None), dtype=np.int64)
             for choices in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
-        dtype = np.float64 if self.farthest else np.float32
-        gallery_vectors = self.vectors[columns].astype(dtype)
-        grades = np.zeros((len(rows), len(columns)), dtype=np.uint8)
-        for start in range(0, len(rows), _AT_ONCE):
-            query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(dtype)
-            products, block = query_vectors @ gallery_vectors.T, grades[start : start + _AT_ONCE]
-            if not self.farthest:
-                block[:] = products
-                continue
-            squares = (query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1)
-            distances = np.sqrt(np.maximum(squares - 2 * products, 0))
-            for grade, distance in sorted(self.farthest.items()):  # the highest whose greatest distance is not exceeded
-                block[distances <= distance] = grade
-        return grades
+        products = self.vectors[rows].astype(np.float32) @ self.vectors[columns].astype(np.float32).T
+        return products.astype(np.uint8)
 
 
 def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -231,50 +210,12 @@ def _drawn_by_label(
     return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
 
 
-def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: Verify = "published") -> GradedDataset:
-    """Read a split of 22K LabelMe from ``LabelMe_gist.mat``: tiny images, and GIST features that grade their relevance.
-
-    Grades are 1, 2, 5 and 10 for the nearest 5 %, 1 %, 0.2 % and 0.1 % of pairs of training images (He et al., CVPR
-    2018, Sec. 5.3), by distances of features without their mean and of unit length. As in the paper's public code
-    (``+demo/NDCG.m``, ``affinity_multlv.m``) these percentiles are of distances, and *squared* distances are compared
-    with them, so that below 1 more pairs have a grade than these shares. Queries and gallery are the file's own; 5,000
-    training images are drawn from the gallery, where He et al. draw all parts. ``vectors`` are the features.
-
-    Args:
-        root: the folder of the file.
-        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
-            "gallery".
-        seed: of the draw.
-        verify: as in :func:`hiertree.datasets.load`.
-    """
-    benchmark = BENCHMARKS["labelme"].checked(split, verify)
-    require_package("scipy", extra="train")
-    from scipy.spatial.distance import pdist
-
-    _, file = benchmark.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
-    gist, pixels, *indices = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
-    with reading_file(file, expected="ndxtest and ndxtrain of whole numbers"):
-        query, gallery = (np.sort(index.astype(np.int64).ravel()) - 1 for index in indices)
-    is_partition = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
-    if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not is_partition:
-        problem = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
-        raise TableError(problem, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that partition 1 … n")
-    train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
-    vectors = unit_rows(gist.astype(np.float64) - gist[train].mean(axis=0))
-    farthest = np.sqrt(np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()), method="hazen"))
-    names = [f"{row:05d}" for row in range(1, len(gist) + 1)]
-    images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
-    rows = {"query": query, "gallery": gallery, "train": train}
-    graded = _graded(benchmark, split, names, images, vectors, rows)
-    return replace(graded, farthest=dict(zip(LABELME_GRADES, farthest.tolist(), strict=True)))
-
-
 def _graded(
     benchmark: Benchmark,
     split: str,
     leaves: Sequence[str],
     images: ImageSource,
-    vectors: NDArray[Any],
+    vectors: NDArray[np.bool_],
     rows: Mapping[str, Any],
 ) -> GradedDataset:
     """A split of images with one leaf each: queries, gallery and training images have these rows."""
@@ -284,4 +225,4 @@ def _graded(
     else:
         fields, count = {"queries": rows["query"], "gallery": rows["gallery"]}, len(training_leaves)
         dataset = benchmark.dataset(split, [[*training_leaves, *leaves]], images, str, count, fields=fields)
-    return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))], farthest={})
+    return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))])

@@ -1,10 +1,8 @@
-"""Benchmarks of many levels: iNaturalist of 2018, 2019 and 2021, tieredImageNet-H, and DyML.
+"""Benchmarks of many levels: iNaturalist of 2018 and 2019, tieredImageNet-H, and DyML.
 
 * Van Horn et al., *The iNaturalist Species Classification and Detection Dataset* (CVPR 2018), the images of 2018: 8,142
   species, photographed by the public. The retrieval splits, with different species for training and test, are those of
   Brown et al., *Smooth-AP* (ECCV 2020).
-* Van Horn et al., *Benchmarking Representation Learning for Natural World Image Collections* (CVPR 2021): 10,000
-  species. Retrieval splits with different species are not published: all splits have the same.
 * Bertinetto et al., *Making Better Mistakes: Leveraging Class Hierarchies with Deep Networks* (CVPR 2020): splits and
   trees of iNaturalist-2019, 1,010 species, and of tieredImageNet, 608 classes below 235 nodes of WordNet.
 * Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales* (CVPR
@@ -16,12 +14,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +24,6 @@ import numpy as np
 
 from ...errors import TableError
 from ...io.files import AnyPath
-from ...io.provenance import sha256
 from ...io.reading import naming_file, read_text, reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
@@ -38,7 +32,6 @@ from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import FileImages, image_files
 from ..readers.text_lists import SplitRows, join_lists, read_words, refuse_first, table_of_words, text_lines
-from ..user_images import folders_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,34 +105,6 @@ def _categories(path: Path) -> Any:
     return json.JSONDecoder().raw_decode(text, match.end())[0]
 
 
-def load_inaturalist2021(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
-    """Read a split of iNaturalist-2021 from folders such as ``03111_Animalia_Chordata_Aves_…_Turdus_merula``.
-
-    The id of a leaf is the number of its folder, the category id of the published JSON, which is not read.
-
-    Args:
-        root: the folder of ``train``, ``train_mini`` and ``val``.
-        split: "train", "train_mini" (50 images of each species), or "test", the validation images.
-        verify: as in :func:`hiertree.datasets.load`.
-    """
-    import pandas as pd
-
-    benchmark = BENCHMARKS["inaturalist-2021"].checked(split, verify)
-    data_folder, folder = benchmark.files(root, "val" if split == "test" else split)
-    earlier_classes = [] if split == "train" else folders_in(data_folder / "train")
-    names = [*earlier_classes, *image_files(folder)]
-    classes = [name.partition("/")[0] for name in names]
-    ranks: dict[int, tuple[str, ...]] = {}
-    for name in dict.fromkeys(classes):
-        category, *labels = name.split("_")
-        if len(labels) != len(RANKS) + 1 or not category.isdecimal():
-            raise TableError(f"{folder}: the folder {name!r}", expected=f"<number>_<{'>_<'.join(RANKS)}>_<species>")
-        ranks[int(category)] = tuple(labels[:-1])
-    species = [int(name.partition("_")[0]) for name in classes]
-    rows = SplitRows(pd.DataFrame({"name": names}), classes.__getitem__, len(earlier_classes))
-    return benchmark.listed_dataset(split, rows, [species], folder, names, ancestors=ranks)
-
-
 MistakesCollection = Literal["inaturalist-2019", "tieredimagenet-h"]
 
 
@@ -200,8 +165,8 @@ def load_dyml(
 
     The training split has three levels. Vehicle and Animal have three test splits of one level each, "test_fine",
     "test_middle" and "test_coarse". Their ``queries`` are also in their ``gallery``, under the same ``ids``. "test" is
-    "test_fine" with the two others in ``beside``, where copies of a file in several folders have one name. Product has
-    one "test" split of three levels, in which every image is a query.
+    "test_fine" with the two others in ``beside``. Product has one "test" split of three levels, in which every image is
+    a query.
 
     Args:
         root: the folder ``dyml_vehicle``, ``dyml_animal`` or ``dyml_product``, or its parent.
@@ -213,8 +178,8 @@ def load_dyml(
     is_trio = split == "test" and collection != "product"
     benchmark = BENCHMARKS[f"dyml-{collection}"].checked(_TESTS[0] if is_trio else split, verify)
     if is_trio:
-        data_folder, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
-        return _beside_each_other(data_folder, [_pair(benchmark, root, test) for test in _TESTS])
+        first, *further_tests = (_pair(benchmark, root, test) for test in _TESTS)
+        return replace(first, beside=tuple(further_tests))
     if split.startswith("test_"):
         return _pair(benchmark, root, split)
     folder = "train" if split == "train" else "mini-bmk_all_in_one"
@@ -243,17 +208,6 @@ def _dyml_list(file: Path) -> pd.DataFrame:
     return table
 
 
-def _beside_each_other(data_folder: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
-    """The first test split with the others beside it; copies of a file in several folders get the first one's name."""
-    names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
-    called = _first_names(data_folder, chain.from_iterable(names))
-    first, *other_pairs = (
-        replace(pair, images=FileImages(data_folder, map(called.__getitem__, pair_names)))
-        for pair, pair_names in zip(pairs, names, strict=True)
-    )
-    return replace(first, beside=tuple(other_pairs))
-
-
 def read_glued(path: Path) -> pd.DataFrame:
     """Read a list with commas between its cells, whose first row may be glued to the header."""
     lines = text_lines(path)
@@ -265,25 +219,3 @@ def read_glued(path: Path) -> pd.DataFrame:
     glued = [header[2]] if header[2].strip() else []
     rows = [[cell.strip() for cell in line.split(",")] for line in [*glued, *lines[1:]]]
     return table_of_words(path, columns, rows, 2 - len(glued))
-
-
-def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """For each file, the first file of equal name and bytes in any folder, or itself."""
-    groups: dict[tuple[str, int], list[str]] = {}
-    for name in dict.fromkeys(names):
-        groups.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
-    first_names = {}
-    for (_, size), group in groups.items():
-        name_of_digest: dict[str, str] = {}
-        for name in group:
-            digest = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
-            first_names[name] = name_of_digest.setdefault(digest, name)
-    return first_names
-
-
-def _size(file: str) -> int:
-    """Bytes of a file; −1 if it is missing."""
-    try:
-        return os.stat(file).st_size  # noqa: PTH116 - faster
-    except OSError:
-        return -1

@@ -93,8 +93,8 @@ def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
         return evaluation
     alphabets = sorted(set(table["alphabet"]))
     if len(alphabets) < 2:
-        problem, remedy = f"holdout='alphabets' with one alphabet, {alphabets[0]}", "pass holdout='characters'"
-        raise OptionError(problem, expected="at least two alphabets", remedy=remedy)
+        problem = f"holdout='alphabets' with one alphabet, {alphabets[0]}"
+        raise OptionError(problem, expected="at least two alphabets", choose={"holdout": ["characters"]})
     return table["alphabet"].isin(_chosen(alphabets, FRACTION_OF_ALPHABETS, seed)).to_numpy()
 
 

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -24,25 +23,12 @@ from PIL import Image, ImageOps
 
 from ...arrays import to_numpy
 from ...errors import ImageError, InputError, ShapeError, TableError
-from ...io.files import NOT_UTF8, AnyPath
+from ...io.files import IMAGE_FORMATS, IMAGE_SUFFIXES, NOT_UTF8, AnyPath
 from ...io.progress import track
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMATS = {  # Pillow's names: those that it decodes itself, not EPS and its like, for which it starts a program
-    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
-    "PNG": (".png", ".apng"),
-    "WEBP": (".webp",),
-    "GIF": (".gif",),
-    "BMP": (".bmp",),
-    "TIFF": (".tif", ".tiff"),
-    "PPM": (".ppm", ".pgm", ".pbm", ".pnm", ".pfm"),
-    "MPO": (".mpo",),
-    "JPEG2000": (".jp2", ".j2k", ".jpx"),
-    "AVIF": (".avif",),
-}
-IMAGE_SUFFIXES = tuple(chain.from_iterable(FORMATS.values()))
 LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
 REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
@@ -269,6 +255,8 @@ def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Im
             return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
     except ImageError:
         raise
+    except FileNotFoundError as error:
+        raise ImageError(f"no image {name!r}", expected="a file") from error
     except Exception as error:  # each format's decoder has its own
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
 
@@ -291,9 +279,9 @@ def damaged(images: ImageSource, *, description: str) -> list[int]:
 
 @cache
 def readable_formats() -> tuple[str, ...]:
-    """Those of ``FORMATS`` that this Pillow reads."""
+    """Those of ``IMAGE_FORMATS`` that this Pillow reads."""
     Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
 
 
 def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:

@@ -2,7 +2,9 @@
 
 A class is *specific* if at most a tenth of all labels stand below it, itself among them. A label is vouched for by
 those of its cluster with which it shares a specific class, and certain if these are 34 % of those whose classes are
-known, or if the cluster bears, rightly, the name of a class of its. Nothing here is fitted, and nothing moves.
+known, or if the cluster bears, rightly, the name of a class of its; but not outside the cluster's *core*, the narrowest
+class below which most of its other labels stand: an archive among museums shares "cultural institution" with
+them, and they share "museum" with each other. Nothing here is fitted, and nothing moves.
 
 A *catch-all* is a cluster of a general name ("structure", "natural region"), or named by a class below which most
 labels of three other clusters stand, too ("religious building"): it vouches for nobody.
@@ -10,7 +12,8 @@ labels of three other clusters stand, too ("religious building"): it vouches for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,8 @@ from ..encode.place_nouns import class_key, parse
 from .clustering import Floats, Integers, Vectors
 from .naming import GENERAL
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 _WIDEST, _LEAST_LABELS = 0.1, 3  # the fraction of all labels below a specific class, and how many are always few
 _VOUCHED = 0.34  # the fraction of a cluster from which a label is certain
 _HALF = 0.5  # of a cluster's labels: they bear its name
@@ -27,37 +32,87 @@ _NEIGHBORS, _BLOCK = 3, 2048  # labels of a cluster that a second encoder compar
 Lineages = Sequence[frozenset[str]]  # of each label: names of its classes and of all above them, in the singular
 
 
-def vouching_fractions(lineages: Lineages, assignment: Integers, num_clusters: int) -> Floats:
-    """(n, k): the fraction of the other labels of each cluster, those with a chain, that share a specific class.
-
-    A label alone in its cluster has 1 there.
-
-    >>> lineages = [frozenset({"pond", "lake"}), frozenset({"lake"}), frozenset({"church"}), frozenset()]
-    >>> vouching_fractions(lineages, np.array([0, 0, 0, 1]), 2).tolist()
-    [[0.5, 0.0], [0.5, 0.0], [0.0, 0.0], [0.0, 1.0]]
-    """
+def specific_classes(lineages: Lineages) -> csr_matrix:
+    """(n, c): below which specific classes each label stands, as ones."""
     from scipy.sparse import csr_matrix
 
     column_of = {name: column for column, name in enumerate(sorted(frozenset().union(*lineages)))}
     rows = [row for row, lineage in enumerate(lineages) for _ in lineage]
     columns = [column_of[name] for lineage in lineages for name in sorted(lineage)]
     classes = csr_matrix((np.ones(len(rows), dtype=np.int32), (rows, columns)), (len(lineages), len(column_of) or 1))
-    classes = classes[:, np.asarray(classes.sum(axis=0))[0] <= max(_LEAST_LABELS, _WIDEST * len(lineages))]
-    has_chain = np.array([bool(lineage) for lineage in lineages])
-    clusters = csr_matrix(
-        (np.ones(len(lineages)), (np.arange(len(lineages)), assignment)), (len(lineages), num_clusters)
-    )
-    counts = np.zeros((len(lineages), num_clusters))
-    for start in range(0, len(lineages), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        counts[block] = ((classes[block] @ classes.T).astype(bool) @ clusters).toarray()
-    labels, sizes = np.arange(len(lineages)), np.tile(has_chain @ clusters, (len(lineages), 1))
-    counts[labels, assignment] -= np.diff(classes.indptr) > 0  # a label does not vouch for itself
-    sizes[labels, assignment] -= has_chain
-    fractions: Floats = counts / np.maximum(sizes, 1)
-    is_single = np.bincount(assignment, minlength=num_clusters)[assignment] == 1
-    fractions[labels[is_single], assignment[is_single]] = 1
+    return classes[:, np.asarray(classes.sum(axis=0))[0] <= max(_LEAST_LABELS, _WIDEST * len(lineages))]
+
+
+def vouching_fractions(classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers) -> Floats:
+    """(n,): the fraction of the other labels of its cluster, those with a chain, that share a specific class with it.
+
+    A label alone in its cluster has 1.
+
+    >>> lineages = [frozenset({"pond", "lake"}), frozenset({"lake"}), frozenset({"church"}), frozenset()]
+    >>> has_chain, assignment = np.array([True, True, True, False]), np.array([0, 0, 0, 1])
+    >>> vouching_fractions(specific_classes(lineages), has_chain, assignment).tolist()
+    [0.5, 0.5, 0.0, 1.0]
+    """
+    fractions = np.zeros(len(assignment))
+    for rows in _rows_of_clusters(assignment):
+        own_classes, is_counted = classes[rows], has_chain[rows]
+        starts = range(0, len(rows), _BLOCK)
+        sharing = [(own_classes[start : start + _BLOCK] @ own_classes.T).astype(bool).sum(axis=1) for start in starts]
+        counts = np.concatenate(sharing).A1 - (np.diff(own_classes.indptr) > 0)  # a label does not vouch for itself
+        fractions[rows] = counts / np.maximum(is_counted.sum() - is_counted, 1) if len(rows) > 1 else 1
     return fractions
+
+
+def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers) -> NDArray[np.bool_]:
+    """(n,) booleans: whether a label stands neither below the core of its cluster's others nor above one that does.
+
+    Two labels, at least, make a core.
+
+    >>> lineages = [frozenset({name, "museum", "house"}) for name in "abc"] + [frozenset({"archive", "house"})]
+    >>> are_outside_core(specific_classes(lineages), np.ones(4, dtype=bool), np.zeros(4, dtype=int)).tolist()
+    [False, False, False, True]
+    """
+    widths, outside = np.asarray(classes.sum(axis=0))[0], np.zeros(len(assignment), dtype=bool)
+    for cluster_rows in _rows_of_clusters(assignment):
+        rows = cluster_rows[has_chain[cluster_rows]]
+        least, own_classes = max((len(rows) - 1) // 2 + 1, 2), classes[rows]
+        common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= least)
+        stands_below = own_classes[:, common].toarray().astype(bool)
+        is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= least, widths[common])
+        outside[rows] = is_core.any(axis=1) & ~(is_core & stands_below).any(axis=1)
+        for index in np.flatnonzero(outside[rows]):
+            in_core = own_classes[np.flatnonzero((stands_below & is_core[index]).any(axis=1))]
+            shared_counts = (in_core @ own_classes[index].T).toarray()
+            outside[rows[index]] = shared_counts.max() < own_classes[index].nnz  # not all, with what it is itself
+    return outside
+
+
+def cluster_cores(
+    classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers, catch_alls: NDArray[np.bool_]
+) -> tuple[csr_matrix, Floats]:
+    """(k, c): the classes that are each cluster's core, those of catch-alls left out, and (k,) how wide they are."""
+    from scipy.sparse import csr_matrix
+
+    widths, core_widths = np.asarray(classes.sum(axis=0))[0], np.full(len(catch_alls), np.inf)
+    columns = [np.zeros(0, dtype=np.int64)] * len(catch_alls)
+    for cluster in np.flatnonzero(~catch_alls):
+        rows = np.flatnonzero((assignment == cluster) & has_chain)
+        counts = np.asarray(classes[rows].sum(axis=0))
+        columns[cluster] = np.flatnonzero(_narrowest(counts > len(rows) / 2, widths)[0])
+        core_widths[cluster] = widths[columns[cluster]].min(initial=len(assignment))
+    ends = np.cumsum([0, *map(len, columns)])
+    ones = np.ones(ends[-1], dtype=np.int32)
+    return csr_matrix((ones, np.hstack(columns), ends), (len(columns), len(widths))), core_widths
+
+
+def _rows_of_clusters(assignment: Integers) -> list[Integers]:
+    return [np.flatnonzero(assignment == cluster) for cluster in np.unique(assignment)]
+
+
+def _narrowest(are_shared: NDArray[np.bool_], widths: Integers) -> NDArray[np.bool_]:
+    """Which of the classes shared, in each row, fewest labels stand below."""
+    own_widths = np.where(are_shared, widths, np.inf)
+    return np.asarray(are_shared & (own_widths == own_widths.min(axis=1, keepdims=True, initial=np.inf)))
 
 
 def bears_names(lineages: Lineages, texts: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
@@ -90,20 +145,27 @@ def are_vouched(
     bearers = np.bincount(clusters, weights=bears[rows, clusters], minlength=num_clusters)
     is_apt = bearers >= _HALF * np.bincount(clusters, minlength=num_clusters)
     by_name = bears[rows, clusters] & is_apt[clusters]
-    vouched[rows] = ((fractions[rows, clusters] >= _VOUCHED) | by_name) & ~catch_alls[clusters]
+    vouched[rows] = ((fractions[rows] >= _VOUCHED) | by_name) & ~catch_alls[clusters]
     return vouched
 
 
 def likelier_cluster(
-    fractions: Floats, chain: Sequence[str], names: Sequence[str], catch_alls: NDArray[np.bool_], own_index: int
+    core_widths: Mapping[int, float], chain: Sequence[str], names: Sequence[str], own_index: int
 ) -> int | None:
-    """The cluster that vouches most for a label, or else the one named by the nearest class above it, if any."""
-    allowed = ~catch_alls & (np.arange(len(names)) != own_index)
-    best = int(np.argmax(np.where(allowed, fractions[: len(names)], -1)))
-    if allowed[best] and fractions[best] >= _HALF:
-        return best
-    index_of = {class_key(name): index for index, name in enumerate(names) if allowed[index]}
-    return next((index_of[key] for key in map(class_key, chain) if key in index_of), None)
+    """The cluster of the narrowest core below which a label stands, or else one named by the nearest class above it.
+
+    Args:
+        core_widths: how wide the cores are below which it stands, by the number of the cluster.
+        chain: names of what stands above it, from the nearest on.
+        names: those of the clusters, empty for a catch-all.
+        own_index: the number of its cluster.
+    """
+    others = [cluster for cluster in core_widths if cluster != own_index]
+    index_of = {class_key(name): index for index, name in enumerate(names) if name and index != own_index}
+    named = (index_of[key] for key in map(class_key, chain) if key in index_of)
+    return (
+        min(others, key=lambda cluster: (core_widths[cluster], cluster), default=None) if others else next(named, None)
+    )
 
 
 def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) -> Integers:

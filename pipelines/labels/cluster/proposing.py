@@ -25,10 +25,13 @@ from ..encode.place_nouns import HUMAN_MADE, NATURAL, NO_LANDMARK
 from ..encode.text_encoders import TextEncoder
 from .certainty import (
     are_catch_alls,
+    are_outside_core,
     are_vouched,
     bears_names,
+    cluster_cores,
     likelier_cluster,
     nearest_clusters,
+    specific_classes,
     vouching_fractions,
 )
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
@@ -280,7 +283,7 @@ def _label_places(
             hypernyms=embedding.chains[row],
             target=target,
             either=bool(embedding.either[row]),
-            vouched=round(float(belonging.own_fractions[row]), 4),
+            vouched=round(float(belonging.fractions[row]), 4),
         )
         label_places.append(member)
     return label_places
@@ -303,13 +306,16 @@ class _Belonging:
         row_silhouettes: Floats,
     ) -> None:
         self.embedding, self.assignment, self.names, self.centers = embedding, assignment, names, centers
-        num_clusters = len(np.bincount(assignment))
-        self.fractions = vouching_fractions(embedding.lineages, assignment, num_clusters)
-        self.own_fractions = self.fractions[np.arange(len(assignment)), assignment]
+        has_chain = np.array([bool(lineage) for lineage in embedding.lineages])
+        classes = specific_classes(embedding.lineages)
+        self.fractions = vouching_fractions(classes, has_chain, assignment)
         bears = bears_names(embedding.lineages, embedding.texts, names)
         self.catch_alls = are_catch_alls(names, bears, assignment)
-        has_chain = np.array([bool(lineage) for lineage in embedding.lineages])
         self.vouched = has_chain & are_vouched(self.fractions, bears, self.catch_alls, assignment)
+        self.vouched &= ~are_outside_core(classes, has_chain, assignment)
+        cores, self.core_widths = cluster_cores(classes, has_chain, assignment, self.catch_alls)
+        self.stands_below = (classes @ cores.T).tocsr()
+        self.targets = ["" if is_catch_all else name for name, is_catch_all in zip(names, self.catch_alls, strict=True)]
         second, is_known = embedding.second, embedding.known
         self.nearest = None if second is None else nearest_clusters(second, assignment, len(names))
         self.is_near = are_near(row_silhouettes, assignment) & is_known
@@ -338,7 +344,8 @@ class _Belonging:
 
     def _doubt_by_chain(self, row: int) -> tuple[str, str]:
         chain, own_index = self.embedding.chains[row], int(self.assignment[row])
-        target = likelier_cluster(self.fractions[row], chain, self.names, self.catch_alls, own_index)
+        widths = {cluster: self.core_widths[cluster] for cluster in self.stands_below[row].indices.tolist()}
+        target = likelier_cluster(widths, chain, self.targets, own_index)
         unknown = UNKNOWN if self.catch_alls[own_index] and len(self.sizes) > len(self.names) else ""
         reason = f"above it: {chain[0]}" if chain else "few alike"
         return reason, unknown if target is None else self.names[target]

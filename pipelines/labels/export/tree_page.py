@@ -1,4 +1,4 @@
-"""``hiertree labels tree``: an export as a page that unfolds, with a drawing of the same name as SVG and PNG.
+"""``hiertree labels tree``: an export as a page that unfolds, with a drawing of the same name as SVG.
 
 The page shows kinds, groups, supercategories and labels with their counts, and examples of landmarks. The drawing has
 a column for each level and a block for each node, as high as the number of its landmarks.
@@ -6,22 +6,20 @@ a column for each level and a block for each node, as high as the number of its 
 
 from __future__ import annotations
 
-import re
-import warnings
+import html
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from hiertree.datasets.readers.images import decode
 from hiertree.errors import TableError
-from hiertree.io.files import AnyPath, replacing, write_text
+from hiertree.io.files import AnyPath, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 from hiertree.tree.formats import as_integers
 
-from ...pages import STYLE, data_uri, fill_page
+from ...pages import data_uri, fill_page
 from ..encode.place_nouns import NATURAL
 from ..landmark_images import image_folder
 from ..landmarks import SEPARATOR, unique_ids
@@ -30,18 +28,12 @@ from ..steps import LabelStep, StepRecord
 from ..texts import landmark_name
 from .step import TREE, HierarchicalRow, export_folder, hierarchical_table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
 Example = tuple[str, str]  # a landmark's id and name
-_HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
+_COLUMN, _HEIGHT, _SMALLEST = 190, 800, 9.5  # of the drawing, in pixels; a lower block has no name
 _PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
-_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
-_STYLE: Any = {**STYLE, "svg.fonttype": "path", "text.color": _INK, "font.size": 9}
-_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
+_NATURAL_COLOR, _HUMAN_MADE_COLOR = "#2c7a4b", "#5747b8"
 COMMAND = "hiertree labels tree"
 PAGE = "index.html"
 
@@ -104,55 +96,32 @@ def level_sizes(root: TreeNode) -> dict[str, int]:
     return dict(sizes)
 
 
-def draw_tree(stem: Path, root: TreeNode) -> None:
-    """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes.
-
-    Characters that matplotlib's font lacks are boxes, and a warning says so.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    columns = len(level_sizes(root)) - 1
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(2.6 * columns, _HEIGHT), layout="constrained")
-        axes = figure.subplots()
-        axes.set(xlim=(0, columns), ylim=(root.count, 0))
-        axes.axis("off")
-        start = 0
-        for kind in root.children:
-            color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
-            _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
-            start += kind.count
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.filterwarnings("always", _NO_GLYPH.pattern)
-            _save(figure, stem)
-    missing_signs = {chr(int(match[1])) for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}
-    if missing_signs:
-        boxes = f"{len(missing_signs)} characters, {min(missing_signs)!r} for instance"
-        remedy = "set font.family in matplotlibrc to a font that has them; the page shows them"
-        warnings.warn(f"{stem.name}.svg and .png show boxes for {boxes}: {remedy}", UserWarning, stacklevel=2)
+def draw_tree(root: TreeNode) -> str:
+    """An SVG down to the supercategories: a column for each level, and blocks as high as their landmarks are many."""
+    width = _COLUMN * (len(level_sizes(root)) - 1)
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" font-family="sans-serif" '
+    lines, start = [svg + 'font-size="9" dominant-baseline="central">'], 0
+    for kind in root.children:
+        color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
+        lines += _blocks(kind, depth=0, start=start, color=color, scale=_HEIGHT / root.count)
+        start += kind.count
+    return "\n".join([*lines, "</svg>\n"])
 
 
-def _save(figure: Figure, stem: Path) -> None:
-    """Write both files without time or version in them."""
-    with replacing(stem.with_suffix(".svg")) as temporary:
-        figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
-    with replacing(stem.with_suffix(".png")) as temporary:
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
-
-
-def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, total: int) -> None:
-    """Draw a node and those below it, labels apart."""
+def _blocks(node: TreeNode, *, depth: int, start: int, color: str, scale: float) -> Iterator[str]:
+    """The blocks of a node and of those below it, labels apart."""
     if not node.children:
         return
-    middle, alpha = start + node.count / 2, _PALER[min(depth, len(_PALER) - 1)]
-    axes.barh(middle, 0.98, left=depth, height=node.count, color=color, alpha=alpha, edgecolor="white")
-    if node.count >= _SMALLEST_TEXT * total:
-        ink = "white" if depth == 0 else "black"
+    left, top, height = depth * _COLUMN, start * scale, node.count * scale
+    fill = f'fill="{color}" fill-opacity="{_PALER[min(depth, len(_PALER) - 1)]}" stroke="white"'
+    yield f'<rect x="{left}" y="{top:.2f}" width="{_COLUMN - 3}" height="{height:.2f}" {fill}/>'
+    if height >= _SMALLEST:
         name = node.name if len(node.name) <= 34 else f"{node.name[:33]}…"
-        axes.text(depth + 0.03, middle, f"{name}  {node.count}", va="center", fontsize=7.5, color=ink)
+        ink = "black" if depth else "white"
+        text = f"{html.escape(name)}  {node.count}"
+        yield f'<text x="{left + 6}" y="{top + height / 2:.2f}" fill="{ink}">{text}</text>'
     for child in node.children:
-        _draw(axes, child, depth=depth + 1, start=start, color=color, total=total)
+        yield from _blocks(child, depth=depth + 1, start=start, color=color, scale=scale)
         start += child.count
 
 
@@ -190,7 +159,7 @@ def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
     }
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
     write_text(out, fill_page(__package__, page, scripted=True))
-    draw_tree(out.with_suffix(""), root)
+    write_text(out.with_suffix(".svg"), draw_tree(root))
 
 
 @dataclass(frozen=True)

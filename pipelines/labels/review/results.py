@@ -168,7 +168,7 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
     write_table(path, _HEADER, rows)
 
 
-def with_sample(proposal: Proposal, state: State, size: int) -> State:
+def with_sample(proposal: Proposal, state: State, size: int | None = None) -> State:
     """The state with certain labels drawn to be checked."""
     labels = draw(proposal, state, seed=int(state.digest, 16), size=size)
     return state.changed(Sample(labels=labels).change(state)) if labels else state

@@ -1,15 +1,17 @@
 """Certainty is checked on site: certain labels are drawn, a person says which are wrong, and that puts others in doubt.
 
 Of N certain labels n are drawn, as many of a cluster as its size asks for. With k of them wrong, at most as many are
-wrong in all as would leave k or fewer in such a draw with a probability of 5 % (the hypergeometric bound). Where the
-bound exceeds the target, the verdicts refit how probably a label is wrong: a logistic regression on the fraction of the
-cluster that vouches for it, on whether the list's sense is that of most of the cluster, and on the cluster's size and
-purity, drawn towards the coefficients of public references. The labels that are most probably wrong lose their
-certainty until at most the target is expected among the others, and a new sample is drawn.
+wrong in all as would leave k or fewer in such a draw with a probability of 5 % (the hypergeometric bound). Unless it is
+given, n is the least with which that bound reaches the target where none is wrong: 25 of 40, 41 of 120, 59 of 10,000.
+Where the bound exceeds the target, the verdicts refit how probably a label is wrong: a logistic regression on the
+fraction of the cluster that vouches for it, on whether the list's sense is that of most of the cluster, and on the
+cluster's size and purity, drawn towards the coefficients of public references. The labels that are most probably wrong
+lose their certainty until at most the target is expected among the others, and a new sample is drawn.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,14 +25,10 @@ from ..encode.place_nouns import parse
 from .actions import Sample
 from .state import State
 
-SAMPLE_SIZE, TARGET, CONFIDENCE = 40, 0.05, 0.95
-SHIPPED = (
-    -0.40,
-    -0.87,
-    -1.09,
-    -0.37,
-    -0.47,
-)  # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
+TARGET = 0.05
+_RARE = 0.05 - 1e-12  # the probability of what is called impossible; one draw in twenty itself is not
+# constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
+SHIPPED = (-0.40, -0.87, -1.09, -0.37, -0.47)
 _SPREAD = 3.0  # of the coefficients about those
 _STEPS = 25  # of Newton's method
 
@@ -56,7 +54,8 @@ class SampleResult:
 
     def __str__(self) -> str:
         if not self.checked:
-            return f"{self.size} certain labels to check"
+            at_best = 100 * upper_bound(0, self.size, self.certain)
+            return f"{self.size} certain labels to check; if none is wrong, at most {at_best:.0f} % are (95 %)"
         verdict = f"{self.wrong or 'none'} {'was' if self.wrong <= 1 else 'were'} wrong"
         fractions = f"{100 * self.wrong / self.checked:.0f} %, at most {100 * self.bound:.0f} % (95 %)"
         return f"of {self.checked} certain ones {verdict}: {fractions}"
@@ -70,9 +69,24 @@ def upper_bound(wrong: int, checked: int, certain: int) -> float:
     """
     from scipy.stats import hypergeom
 
-    counts = np.arange(wrong, certain - (checked - wrong) + 1)
-    probable = hypergeom.cdf(wrong, certain, counts, checked) >= 1 - CONFIDENCE
-    return float(counts[probable].max() / certain) if certain else 1.0
+    counts = range(wrong, certain - (checked - wrong) + 1)
+    first_rare = bisect_left(
+        counts, True, key=lambda count: bool(hypergeom.cdf(wrong, certain, count, checked) < _RARE)
+    )
+    return counts[first_rare - 1] / certain if certain else 1.0
+
+
+def sample_size(certain: int) -> int:
+    """How many of so many certain labels show, where none is wrong, that at most the target is.
+
+    >>> sample_size(120), upper_bound(0, 41, 120) <= TARGET < upper_bound(0, 40, 120)
+    (41, True)
+    """
+    from scipy.stats import hypergeom
+
+    of_many = int(np.ceil(np.log(_RARE) / np.log(1 - TARGET)))
+    too_many, sizes = min(int(TARGET * certain) + 1, certain), np.arange(min(certain, of_many) + 1)
+    return int(np.argmax(hypergeom.cdf(0, certain, too_many, sizes) < _RARE))
 
 
 def certain_labels(proposal: Proposal, state: State) -> frozenset[str]:
@@ -94,10 +108,11 @@ def sample_result(proposal: Proposal, state: State) -> SampleResult:
 
 
 def draw(
-    proposal: Proposal, state: State, *, seed: int, size: int = SAMPLE_SIZE, but: Iterable[str] = ()
+    proposal: Proposal, state: State, *, seed: int, size: int | None = None, but: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Certain labels that nobody has looked at, by cluster size: every n-th from a random one on."""
-    candidates = certain_labels(proposal, state) - seen_labels(state) - set(but)
+    certain = certain_labels(proposal, state) - set(but)
+    size, candidates = sample_size(len(certain)) if size is None else size, certain - seen_labels(state)
     generator = np.random.default_rng(seed)
     clusters = sorted(state.clusters.values(), key=lambda cluster: cluster.number)
     members = [sorted(cluster.labels & candidates) for cluster in clusters]
@@ -121,6 +136,7 @@ def next_sample(proposal: Proposal, state: State, *, seed: int) -> Sample | None
     doubted = left[int((expected <= TARGET).sum()) :]
     if not doubted:
         return None
+    doubted += [label for label, is_wrong in verdicts.items() if is_wrong]  # the next bound is of the others
     return Sample(labels=draw(proposal, state, seed=seed, but=doubted), doubted=tuple(doubted))
 
 

@@ -39,7 +39,7 @@ from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
 from .actions import Number, StrictModel
 from .results import read_outcome, with_sample, write_review_table
-from .sampling import SAMPLE_SIZE, sample_result
+from .sampling import features, refit, sample_result
 from .session import News, PostedRequest, Session, load_two_means
 from .state import initial_state
 
@@ -152,6 +152,7 @@ class Review:
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
         index_of = {cluster.name: index for index, cluster in enumerate(clusters)}
+        wrong = refit(features(self.session.proposal), {})
         return {
             "annotator": self.session.annotator,
             "log": str(self.session.log.path),
@@ -162,6 +163,7 @@ class Review:
                     "doubt": member.doubt,
                     "hypernyms": member.hypernyms,
                     "target": index_of.get(member.target),
+                    "wrong": round(wrong[member.label], 4),  # how probably
                     "examples": self._examples.get(member.label, []),
                 }
                 for cluster in clusters
@@ -204,7 +206,7 @@ def open_review(
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
     accept_targets: bool = False,
-    sample: int = SAMPLE_SIZE,
+    sample: int | None = None,
     encoder: TextEncoder | None = None,
 ) -> Review:
     """Open a review for the server.
@@ -220,18 +222,18 @@ def open_review(
     is_new = session.news(0).history.seq == 0
     if accept_targets:
         session.accept_targets()
-    if is_new and sample:
+    if is_new and sample != 0:
         session.draw_sample(sample)
     return Review(session, landmarks, images)
 
 
 def write_table_of(
-    clusters_path: AnyPath, table: AnyPath, *, log: AnyPath | None = None, sample: int = SAMPLE_SIZE
+    clusters_path: AnyPath, table: AnyPath, *, log: AnyPath | None = None, sample: int | None = None
 ) -> str:
     """Write the table of labels that people edit instead of using the page, and say what it holds."""
     proposal = read_proposal(clusters_path)
     state = initial_state(proposal) if log is None else read_outcome(proposal, log).state
-    state = with_sample(proposal, state, sample) if sample and not state.marked("sampled") else state
+    state = with_sample(proposal, state, sample) if sample != 0 and not state.marked("sampled") else state
     of_label = group_by_label(read_kept(Path(clusters_path) / LANDMARKS))
     names = {label: landmark_name(landmarks[0].category) for label, landmarks in of_label.items()}
     write_review_table(table, proposal, state, names)

@@ -24,7 +24,7 @@ from ..encode.text_encoders import TextEncoder
 from ..texts import visible
 from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Sample, Split, StrictModel
 from .log_file import ClusterAction, Event, Header, History, LabelAction, LogAction, LogFile, Redo, Undo, replay
-from .sampling import SAMPLE_SIZE, draw, next_sample
+from .sampling import draw, next_sample
 from .state import ReviewCluster, State, initial_state
 
 
@@ -133,7 +133,7 @@ class Session:
             moves = tuple(Placement(labels=tuple(labels), to=index) for index, labels in labels_of.items())
             self.act(Accept(moves=moves, unseen=True), seq=0)
 
-    def draw_sample(self, size: int = SAMPLE_SIZE) -> None:
+    def draw_sample(self, size: int | None = None) -> None:
         """Draw certain labels to be checked, if there are any."""
         history = self.news(0).history
         labels = draw(self.proposal, history.state, seed=int(history.state.digest, 16), size=size)

@@ -11,7 +11,6 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.datasets import ImageDataset, place_above
 from hiertree.datasets.archives import TarImages
-from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import (
     FileImages,
     channels_last,
@@ -32,6 +31,7 @@ from hiertree.errors import (
 )
 from hiertree.io.progress import track
 from hiertree.metrics.conventions import PROTOCOLS
+from hiertree.tree.labels_to_paths import label_paths
 
 from ..recipe.schema import Recipe
 
@@ -62,7 +62,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
-        raise type(error)(error.given, expected=error.expected, remedy=remedy) from error
+        raise type(error)(error.given, expected=error.expected, remedy=remedy, choose=error.choose) from error
     except NotATreeError as error:
         raise (_reversed_levels_error(recipe, split) or error) from None
 

@@ -284,7 +284,8 @@ def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
 
 
 def _unknown(path: Path, extending: tuple[Path, ...]) -> RecipeError:
-    close = difflib.get_close_matches(path.name, built_in_recipes(), n=3)
+    files = {file.name: file for file in path.parent.glob("*.y*ml")}
+    close = [str(files.get(name, name)) for name in difflib.get_close_matches(path.name, [*files, *built_in_recipes()])]
     return RecipeError(
         f"{extending[-1].name}: extends {path}" if extending else f"recipe {str(path)!r}",
         expected="a YAML file or the name of a built-in recipe",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import importlib.util
 import io
+import json
 import tarfile
 import urllib.error
 from pathlib import Path
@@ -16,6 +19,7 @@ from PIL import Image
 
 from hiertree.datasets.benchmarks.omniglot import read_drawings
 from hiertree.errors import MissingResourceError
+from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 
 
 @pytest.fixture
@@ -82,6 +86,57 @@ def test_without_a_connection_the_error_names_the_address(
     monkeypatch.setattr(fetch, "read", lambda _: (table + rows).encode())
     fetch.fetch_pairs(tmp_path)
     assert (tmp_path / "pairs.csv").read_text().splitlines()[1:] == ["arch dam,dam,2,2", "dam,dam,1,1"]
+
+
+def shared_rows(file: Path) -> list[list[str]]:
+    with file.open(encoding="utf-8", newline="") as table:
+        return list(csv.reader(table))[1:]
+
+
+def test_place_labels_are_those_that_the_docs_measure(
+    fetch: Any, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("geonames_feature_codes.csv", "osm_id_presets.csv", "places365.csv", "wikidata_place_types.csv")
+    codes, presets, places, types = (shared_rows(shared_data / "place_labels" / name) for name in names)
+    translated = {preset: {"name": label} for preset, _, label in presets}
+    indoors = {"indoor": 1, "outdoor": 2}
+    origins = {
+        "featureCodes_en.txt": "".join(f"{code}\t{label}\t{text}\n" for code, _, label, text in codes) + "null\tn\ta\n",
+        "presets.json": json.dumps({**translated, "without a name": {}}),
+        "en.json": json.dumps({"en": {"presets": {"presets": translated}}}),
+        "IO_places365.txt": "".join(f"{path} {indoors[view]}\n" for _, path, _, view in places),
+        "categories_places365.txt": "".join(f"{path} {row}\n" for row, path, _, _ in places),
+        "wikidata_place_types.txt": "".join(f"{item};{label}\n" for item, label in types),
+        "landmarks_washington_full.csv": "landmark_id,supercategory\n1,park\n",
+    }
+    monkeypatch.setattr(fetch, "read", lambda url: origins[url.rpartition("/")[2]].encode())
+    with pytest.raises(MissingResourceError, match=r"^commons_instance_of_washington\.csv: expected SHA-256 fecf"):
+        fetch.fetch_place_labels(tmp_path)
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (shared_data / "place_labels" / name).read_bytes()
+
+
+def test_edges_are_those_that_the_docs_measure_but_for_those_that_the_package_holds(
+    fetch: Any, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = shared_rows(shared_data / "wikidata_p279" / "edges.csv")
+    first = [edge for edge in edges if edge[4] == "1"]
+    labels = {item: label for edge in first for item, label in (edge[:2], edge[2:4]) if label}
+    assert labels.pop("Q1175522") == "County city (council system)"  # of a table that is not fetched
+    nodes = {
+        "labels.en.tsv.gz": [(item, "'" + label.replace("'", "\\'") + "'@en") for item, label in labels.items()],
+        "derived.P279.tsv.gz": [
+            *((child, parent) for child, _, parent, _, _ in reversed(first)),
+            ("P1", "Q2"),
+            ("Q1", "Q1"),
+        ],
+    }
+    tables = {name: "node1\tnode2\n" + "".join("\t".join(row) + "\n" for row in rows) for name, rows in nodes.items()}
+    monkeypatch.setattr(fetch, "read", lambda url: gzip.compress(tables[url.rpartition("/")[2]].encode()))
+    fetch.fetch_edges(tmp_path)
+    assert len(shared_rows(tmp_path / "edges.csv")) == len(first) == len(edges) - 26
+    shipped = read_hypernyms().edges
+    assert sum((child, parent) not in shipped for child, _, parent, _, source in edges if source == "2") == 1
 
 
 def test_the_official_drawings_are_those_that_the_docs_measure(shared_data: Path) -> None:

@@ -12,11 +12,14 @@ import pytest
 from PIL import Image
 
 from hiertree import datasets
-from hiertree.datasets.readers.images import FORMATS, decode, image_files, readable_formats
+from hiertree.datasets.readers.images import decode, image_files, readable_formats
 from hiertree.errors import ImageError
+from hiertree.io.files import IMAGE_FORMATS
 
 PICTURE = Image.fromarray(np.arange(8 * 12 * 3, dtype=np.uint8).reshape(8, 12, 3))
-ENDINGS = [(kind, ending) for kind in readable_formats() for ending in FORMATS[kind] if ending not in (".pbm", ".pfm")]
+ENDINGS = [
+    (kind, ending) for kind in readable_formats() for ending in IMAGE_FORMATS[kind] if ending not in (".pbm", ".pfm")
+]
 
 
 @pytest.mark.parametrize(("kind", "ending"), ENDINGS)

@@ -162,6 +162,12 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     table.assign(color=[0, 1] * 4).to_csv(tmp_path / "colors.csv", index=False)
     crossed = load_input_images(tmp_path / "colors.csv", levels=["kind", "color"]).dataset  # the same color twice
     assert crossed.tree.level_sizes == (2, 4)
+    (tmp_path / "tables").mkdir()
+    for columns in (["image", "kind", "place"], ["image"]):
+        table[columns].to_csv(tmp_path / "tables" / "elsewhere.csv", index=False)
+        assert shades(load_input_images(tmp_path / "tables" / "elsewhere.csv", root=tmp_path)) == list(range(8))
+    with pytest.raises(OptionError, match=r"root=.*: expected a table of files that lie below that folder"):
+        load_input_images(tmp_path, root=tmp_path)
     table[["image", "split"]].to_parquet(tmp_path / "bare.parquet")
     assert not load_input_images(tmp_path / "bare.parquet").labeled
 

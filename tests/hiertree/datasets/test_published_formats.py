@@ -32,7 +32,6 @@ from hiertree.datasets import (
     load_gldv2,
     load_inaturalist,
     load_inshop,
-    load_labelme,
     load_nus_wide,
     load_revisited,
     load_vehicleid,
@@ -240,17 +239,6 @@ def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Pat
         datasets.load("ilias", tmp_path, "test", verify="structure")
 
 
-def test_species_of_2021_are_numbered_alike_in_every_split(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
-    write_benchmark("inaturalist-2021", tmp_path)
-    (tmp_path / "val" / "00001_Animalia_Arthropoda_Insecta_Odonata_Libellulidae_Libellula_major" / "9.jpg").unlink()
-    test = datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
-    assert (test.paths[:, -1].tolist(), test.tree.leaves) == ([0, 2], (0, 1, 2))
-    (tmp_path / "val" / "00002_Plantae_Poa").mkdir()
-    write_image(tmp_path / "val" / "00002_Plantae_Poa" / "1.jpg")
-    with pytest.raises(TableError, match=r"'00002_Plantae_Poa'.*_<genus>_<species>"):
-        datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
-
-
 def test_aircraft_lose_their_banner_and_every_split_numbers_variants_alike(
     benchmark_folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -346,16 +334,6 @@ def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[s
     splits = [(broken.split, len(broken)) for broken in (test, *test.beside)]
     assert splits == [("test_800", 9), ("test_1600", 9), ("test_2400", 6)]
     assert len(load_vehicleid(benchmark_folders["vehicleid-800"], test_classes="all", verify="structure")) == 4
-
-
-def test_lists_of_either_published_size_are_accepted_and_named() -> None:
-    card = datasets.describe("vehicleid-1600")
-    card.verify("test", 13_377, 1600)
-    card.verify("test", 12_995, 1600)
-    card.verify("train", 110_178, 13_134)
-    assert (card.lists_of("test", 13_377, 1600), card.lists_of("test", 12_995, 1600)) == (None, "Smooth-AP")
-    with pytest.raises(TableError, match=r"7,332 images instead of 13,377"):
-        card.verify("test", 7_332, 1600)
 
 
 def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders: dict[str, Path]) -> None:
@@ -642,34 +620,6 @@ def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folder
     assert len(load_nus_wide(benchmark_folders["nus-wide"], **{**options, "training_per_label": None})) == 2181
     with pytest.raises(TableError, match=r"NUS-WIDE: .*label 1 of 3.*expected 3000.*lower queries_per_label"):
         load_nus_wide(benchmark_folders["nus-wide"], queries_per_label=2500, verify="structure")
-
-
-def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path: Path) -> None:
-    write_benchmark("labelme", tmp_path)
-    test, train = (load_labelme(tmp_path, split, verify="structure") for split in ("test", "train"))
-    value = [np.linalg.norm(a - b) for row, a in enumerate(train.vectors) for b in train.vectors[:row]]
-    percents = {1: 5, 2: 1, 5: 0.2, 10: 0.1}  # percent
-    farthest = {grade: np.percentile(value, percent, method="hazen") for grade, percent in percents.items()}
-    assert test.highest == 10
-    for grade, percent in percents.items():  # squared distances are compared with percentiles of distances
-        assert np.mean(value <= np.float64(test.farthest[grade] ** 2 + 1e-12)) == pytest.approx(
-            percent / 100, abs=1.5 / len(value)
-        )
-    assert test.vectors[train.paths[:, 0]].shape == (50, 8)
-    slow = np.zeros((10, 50), np.uint8)
-    for row, query in enumerate(test.queries):
-        for column, item in enumerate(test.gallery):
-            squared = ((test.vectors[query] - test.vectors[item]) ** 2).sum()
-            slow[row, column] = max((grade for grade, distance in farthest.items() if squared <= distance), default=0)
-    assert np.array_equal(test.grades(), slow)
-    assert slow.any()
-    gains = 2.0**slow - 1
-    scores = np.random.default_rng(1).permuted(np.arange(500.0).reshape(10, 50), axis=1)
-    ranks = scores.argsort(axis=1)[:, ::-1].argsort(axis=1) + 1
-    dcg = (gains / np.log2(1 + ranks)).sum(axis=1)
-    ideal = (np.sort(gains, axis=1)[:, ::-1] / np.log2(np.arange(2, 52))).sum(axis=1)
-    ndcg = evaluate_scores(scores, test.grades(), num_levels=10, metrics=["NDCG"]).per_query()["NDCG"]
-    np.testing.assert_allclose(ndcg.dropna(), (dcg / ideal)[ideal > 0], rtol=1e-12)
 
 
 def test_losses_learn_from_the_grades_of_pairs(benchmark_folders: dict[str, Path]) -> None:

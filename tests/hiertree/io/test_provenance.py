@@ -17,7 +17,7 @@ def test_manifest_records_inputs_by_hash(tmp_path):
     json.dumps(content)
 
 
-def test_a_manifest_keeps_no_password_of_a_url() -> None:
+def test_a_manifest_keeps_no_password_of_a_url():
     url = "http://user:s3cr3t@127.0.0.1/api"
     record = manifest(command=f"hiertree x {url}", parameters={"scrape": {"apis": [url, (url,)], "n": 3}})
     assert "s3cr3t" not in str(record)

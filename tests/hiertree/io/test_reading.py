@@ -99,7 +99,7 @@ def test_array_is_the_one_that_numpy_wrote(tmp_path, values, mapped):
     np.testing.assert_array_equal(array, values)
 
 
-def _damages() -> dict[str, bytes]:
+def _damages():
     buffer = io.BytesIO()
     np.save(buffer, np.arange(120, dtype=np.float32).reshape(40, 3))
     content = buffer.getvalue()

@@ -14,36 +14,28 @@ from hiertree.errors import OptionError
 from hiertree.samplers import DistributedBatches
 
 
-@given(st.one_of(class_balanced(), super_pairs(), trees()), st.sampled_from(["split", "deal", "replicate"]), st.data())
-def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, policy: Any, data: st.DataObject) -> None:
+@given(st.one_of(class_balanced(), super_pairs(), trees()), st.data())
+def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, data: st.DataObject) -> None:
     plan = list(build(case))
     size = data.draw(st.integers(1, 3))
-    visits = build(case).classes_per_batch
-    if (policy == "split" and visits % size) or (policy == "deal" and len(plan) < size):
+    if build(case).classes_per_batch % size:
         with pytest.raises(OptionError):
-            DistributedBatches(build(case), share=policy, rank=0, world_size=size)
+            DistributedBatches(build(case), rank=0, world_size=size)
         return
-    ranks = [DistributedBatches(build(case), share=policy, rank=rank, world_size=size) for rank in range(size)]
+    ranks = [DistributedBatches(build(case), rank=rank, world_size=size) for rank in range(size)]
     batches_of_ranks = [list(rank) for rank in ranks]
-    assert {len(batches) for batches in batches_of_ranks} == {len(rank) for rank in ranks} == {len(ranks[0])}
-    if policy == "split":
-        assert [list(chain(*pieces_of_ranks)) for pieces_of_ranks in zip(*batches_of_ranks, strict=True)] == plan
-    elif policy == "deal":
-        assert [batch for pieces_of_ranks in zip(*batches_of_ranks, strict=True) for batch in pieces_of_ranks] == plan[
-            : size * len(ranks[0])
-        ]
-    else:
-        assert all(batches == plan for batches in batches_of_ranks)
+    assert {len(batches) for batches in batches_of_ranks} == {len(rank) for rank in ranks} == {len(plan)}
+    assert [list(chain(*pieces_of_ranks)) for pieces_of_ranks in zip(*batches_of_ranks, strict=True)] == plan
     done = data.draw(st.integers(0, len(ranks[0])))
     states = []
     for rank in range(size):
-        copy = DistributedBatches(build(case), share=policy, rank=rank, world_size=size)
+        copy = DistributedBatches(build(case), rank=rank, world_size=size)
         batches = iter(copy)
         assert [next(batches) for _ in range(done)] == batches_of_ranks[rank][:done]
         states.append(copy.state_dict())
     assert states == [{"epoch": 0, "batch": done}] * size
     for rank in range(size):
-        resumed = DistributedBatches(build(case), share=policy, rank=rank, world_size=size)
+        resumed = DistributedBatches(build(case), rank=rank, world_size=size)
         resumed.load_state_dict(states[0])
         if done < len(resumed):
             assert list(resumed) == batches_of_ranks[rank][done:]
@@ -55,12 +47,10 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, policy: A
     ("options", "message"),
     [
         ({"rank": 2, "world_size": 2}, "rank=2 of 2"),
-        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*multiple of 6"),
-        ({"rank": 0, "world_size": 99, "share": "deal"}, "9 batches for 99 processes"),
+        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*batch_size=18"),
         ({"rank": "0", "world_size": 2}, "rank='0'"),
         ({"rank": 0.5, "world_size": 2}, "rank=0.5"),
         ({"rank": 0, "world_size": 0}, "world_size=0"),
-        ({"share": "lend"}, "'split', 'deal' or 'replicate'"),
     ],
 )
 def test_impossible_shares_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:

@@ -130,15 +130,13 @@ def epochs_of(sampler: Any, count: int) -> list[list[list[int]]]:
     return epochs
 
 
-def shared(kind: int, policy: Any = "deal") -> DistributedBatches:
-    return DistributedBatches(samplers()[kind], share=policy, rank=1, world_size=2)
+def shared(kind: int) -> DistributedBatches:
+    return DistributedBatches(samplers()[kind], rank=1, world_size=2)
 
 
 KINDS: list[Callable[[], Any]] = [
     *(partial(lambda kind: samplers()[kind], kind) for kind in range(3)),
-    partial(shared, 0, "split"),
-    partial(shared, 1, "deal"),
-    partial(shared, 2, "replicate"),
+    partial(shared, 1),
 ]
 
 

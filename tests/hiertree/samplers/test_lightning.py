@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import pytest
 import torch
+from forked_processes import run_together
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
+from lightning_processes import run_epoch
 from sampler_cases import LABELS, samplers
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
-from hiertree.errors import TrainingError
 from hiertree.samplers import DistributedBatches
 
 
@@ -22,7 +26,7 @@ def alone() -> Any:
 
 
 def shared() -> Any:
-    return DistributedBatches(samplers()[1], share="split", rank=1, world_size=2)
+    return DistributedBatches(samplers()[1], rank=1, world_size=2)
 
 
 BUILD = [alone, shared]
@@ -78,8 +82,7 @@ def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
     first.save_checkpoint(tmp_path / "two.ckpt")
     assert model.seen == {epoch: expected[epoch] for epoch in (0, 1)}
     sampler = build()
-    if workers:  # they fetch the first batches before the Trainer announces the epoch
-        sampler.set_epoch(2)
+    sampler.set_epoch(2)
     trainer(tmp_path, 4).fit(resumed, loader_of(sampler, workers), ckpt_path=tmp_path / "two.ckpt")
     assert resumed.seen == {epoch: expected[epoch] for epoch in (2, 3)}
 
@@ -95,34 +98,6 @@ def test_fabric_sees_each_epoch_and_goes_on_where_a_state_says(build: Callable[[
     loader = fabric.setup_dataloaders(loader_of(resumed))
     epochs = [[items.tolist() for (items,) in loader] for _ in range(3)]
     assert epochs == [expected[2][4:], expected[3], expected[4]]
-
-
-@pytest.mark.parametrize("build", BUILD)
-def test_an_epoch_chosen_by_hand_before_each_iteration_stands_in_fabric(build: Callable[[], Any]) -> None:
-    sampler = build()
-    loader: Any = lightning.Fabric(accelerator="cpu", devices=1).setup_dataloaders(loader_of(sampler))
-    for epoch in (7, 3, 3):
-        sampler.set_epoch(epoch)
-        assert [items.tolist() for (items,) in loader] == epoch_of(build(), epoch)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("build", BUILD)
-def test_a_resume_whose_workers_have_fetched_another_epoch_fails(tmp_path: Path, build: Callable[[], Any]) -> None:
-    first = trainer(tmp_path, 2)
-    first.fit(Recorder(), loader_of(build(), 1))
-    first.save_checkpoint(tmp_path / "two.ckpt")
-    with pytest.raises(TrainingError, match=r"epoch 2 after batches of epoch 0.*call set_epoch\(2\)"):
-        trainer(tmp_path, 4).fit(Recorder(), loader_of(build(), 1), ckpt_path=tmp_path / "two.ckpt")
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("workers", [0, 1])
-def test_an_epoch_chosen_before_fit_stands_and_is_counted_from(tmp_path: Path, workers: int) -> None:
-    model, sampler = Recorder(), alone()
-    sampler.set_epoch(7)
-    trainer(tmp_path, 2).fit(model, loader_of(sampler, workers))
-    assert model.seen == {0: epoch_of(alone(), 7), 1: epoch_of(alone(), 8)}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -151,3 +126,16 @@ def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Calla
     ).train(num_epochs=2)
     assert batches == epoch_of(build(), 0) + epoch_of(build(), 1)
     assert {len(batch) for batch in batches} == {sampler.batch_size}
+
+
+def test_an_epoch_of_two_processes_gives_the_metrics_and_weights_of_one(tmp_path: Path) -> None:
+    for size in (1, 2):
+        run_together(run_epoch, size, find_free_network_port(), str(tmp_path), count=size)
+    (metrics, weights), *others = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("1-0", "2-0", "2-1")
+    )
+    assert set(metrics) == {"H-AP", "NDCG", "R@1"}
+    for other_metrics, other_weights in others:
+        assert other_metrics == pytest.approx(metrics, abs=1e-6)
+        for name, value in weights.items():
+            np.testing.assert_allclose(other_weights[name], value, atol=1e-12)

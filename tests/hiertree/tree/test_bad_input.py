@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -16,13 +14,13 @@ from hiertree.errors import HierarchyError, HiertreeError, InputError, ShapeErro
 
 
 @pytest.mark.parametrize("edges", [None, 3, [("a", "b", "c")], [("a",)], ["ab"], [3], [(["a"], "b")], [(None, "b")]])
-def test_edges_are_pairs_of_nodes(edges: Any) -> None:
+def test_edges_are_pairs_of_nodes(edges):
     with pytest.raises(HiertreeError, match="pair"):
         ht.LabelTree.from_edges(edges)
 
 
 @pytest.mark.parametrize("graph", [None, [("a", "b")], "tree.graphml"])
-def test_a_graph_is_one_of_networkx(graph: Any) -> None:
+def test_a_graph_is_one_of_networkx(graph):
     with pytest.raises(InputError, match=r"networkx\.DiGraph"):
         ht.LabelTree.from_networkx(graph)
     with pytest.raises(InputError, match=r"networkx\.DiGraph"):
@@ -30,12 +28,12 @@ def test_a_graph_is_one_of_networkx(graph: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [None, 3, [3], [("a", ["b"])], [({"a": 1}, "b")], [(np.arange(2), "b")], "ab"])
-def test_rows_are_sequences_of_hashable_labels(rows: Any) -> None:
+def test_rows_are_sequences_of_hashable_labels(rows):
     with pytest.raises(HiertreeError, match="row"):
         ht.LabelTree.from_paths(rows)
 
 
-def test_a_label_with_a_nul_character_is_refused_by_row(tmp_path: Path) -> None:
+def test_a_label_with_a_nul_character_is_refused_by_row(tmp_path):
     with pytest.raises(HierarchyError, match=r"row 1: the label of level 2 is 'b\\x00c'.*NUL"):
         ht.LabelTree.from_paths([("a", "b"), ("a", "b\0c")])
     with pytest.raises(HierarchyError, match="NUL"):
@@ -47,26 +45,20 @@ def test_a_label_with_a_nul_character_is_refused_by_row(tmp_path: Path) -> None:
         ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])
 
 
-def test_a_table_without_rows_is_named(tmp_path: Path) -> None:
+def test_a_table_without_rows_is_named(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n")
     with pytest.raises(TableError, match=r"t\.csv has no rows"):
         ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])
 
 
-def test_a_deeply_nested_file_is_no_tree(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text('{"format": "hiertree-label-tree-1", "children": ' + "[" * 100_000)
-    with pytest.raises(TableError, match=r"t\.json"):
-        ht.LabelTree.from_json(tmp_path / "t.json")
-
-
 @pytest.mark.parametrize("ids", [None, 3, [["a"]], [{}]])
-def test_leaf_ids_are_a_sequence_of_hashable_ids(ids: Any) -> None:
+def test_leaf_ids_are_a_sequence_of_hashable_ids(ids):
     with pytest.raises(HiertreeError, match="leaf ids"):
         ht.LabelTree.from_paths([("a", "b")]).paths(ids)
 
 
 @pytest.mark.parametrize("levels", ["kind", [""], ["a", ""], ["a", "a"], []])
-def test_levels_are_different_names_of_columns(tmp_path: Path, levels: Any) -> None:
+def test_levels_are_different_names_of_columns(tmp_path, levels):
     (tmp_path / "t.csv").write_text("a,b\nx,y\n")
     with pytest.raises(HiertreeError, match="levels"):
         ht.LabelTree.from_csv(tmp_path / "t.csv", levels=levels)
@@ -82,18 +74,18 @@ def test_levels_are_different_names_of_columns(tmp_path: Path, levels: Any) -> N
         (np.array([["a"]]), np.array([[0]])),
     ],
 )
-def test_levels_are_those_of_integer_paths_of_one_library(query: Any, gallery: Any) -> None:
+def test_levels_are_those_of_integer_paths_of_one_library(query, gallery):
     with pytest.raises(InputError):
         ht.levels(query, gallery)
 
 
-def test_levels_of_lists_are_those_of_arrays() -> None:
+def test_levels_of_lists_are_those_of_arrays():
     assert ht.levels([[0, 1], [0, 2]], [[0, 1]]).tolist() == [[2], [1]]
 
 
 @pytest.mark.parametrize("counts", [-np.ones((2, 3)), -torch.ones(2, 3), np.full((2, 3), np.nan), [[1], []], "counts"])
 @pytest.mark.parametrize("function", [ht.relevance.hap, ht.relevance.linear, ht.relevance.gain])
-def test_counts_are_numbers_that_are_not_negative(function: Any, counts: Any) -> None:
+def test_counts_are_numbers_that_are_not_negative(function, counts):
     with pytest.raises(InputError, match="counts"):
         function(counts)
     with pytest.raises(InputError, match="counts"):
@@ -101,23 +93,23 @@ def test_counts_are_numbers_that_are_not_negative(function: Any, counts: Any) ->
 
 
 @pytest.mark.parametrize("alpha", [None, "1", np.array([1, 2]), 1j])
-def test_alpha_is_a_number(alpha: Any) -> None:
+def test_alpha_is_a_number(alpha):
     with pytest.raises(InputError, match="alpha"):
         ht.relevance.hap(np.ones((1, 3)), alpha=alpha)
 
 
 @pytest.mark.parametrize("weights", [None, 1.0, ["a", "b"], [0.5, None]])
-def test_weights_are_numbers(weights: Any) -> None:
+def test_weights_are_numbers(weights):
     with pytest.raises(InputError, match="weights"):
         ht.relevance.weighted_ap(np.ones((1, 3)), weights=weights)
 
 
-def test_a_tree_deeper_than_levels_can_be_is_refused() -> None:
+def test_a_tree_deeper_than_levels_can_be_is_refused():
     with pytest.raises((HierarchyError, ShapeError), match="256 levels"):
         ht.LabelTree.from_paths([tuple(range(256))])
 
 
-def test_rows_without_an_order_are_refused() -> None:
+def test_rows_without_an_order_are_refused():
     """The order of a set of texts depends on the hash seed of the process, and so would the tree."""
     for rows in ({("a", "x"), ("b", "y")}, [{"a", "x"}], [frozenset("ax")], [{"kind": "a", "type": "x"}]):
         with pytest.raises(InputError, match=r"row"):
@@ -131,7 +123,7 @@ def test_rows_without_an_order_are_refused() -> None:
     assert ht.LabelTree.from_paths(dict.fromkeys([("a", "x"), ("b", "y")])) == tree
 
 
-def test_a_frame_of_rows_is_sent_to_from_frame() -> None:
+def test_a_frame_of_rows_is_sent_to_from_frame():
     import polars as pl
 
     with pytest.raises(InputError, match="from_frame"):
@@ -139,7 +131,7 @@ def test_a_frame_of_rows_is_sent_to_from_frame() -> None:
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
-def test_nothing_and_nan_are_neither_labels_nor_items(missing: Any) -> None:
+def test_nothing_and_nan_are_neither_labels_nor_items(missing):
     tree = ht.LabelTree.from_paths([("a", "x"), ("b", "y")])
     for refused in (
         lambda: ht.LabelTree.from_paths([("a", missing)]),

@@ -259,14 +259,14 @@ def test_a_tree_of_some_leaves_keeps_its_levels_and_order():
             tree.restrict(bad)
 
 
-def test_every_cycle_is_named() -> None:
+def test_every_cycle_is_named():
     pairs = [(f"{name}{number}", f"{successor}{number}") for number in range(6) for name, successor in ("ab", "ba")]
     with pytest.raises(NotATreeError) as raised:
         ht.LabelTree.from_edges([("root", "leaf"), *pairs])
     assert all(f"'a{number}' → 'b{number}' → 'a{number}'" in str(raised.value) for number in range(6))
 
 
-def test_the_log_counts_the_nodes_that_lose_parents(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_counts_the_nodes_that_lose_parents(caplog):
     edges = [("r", "p"), ("r", "q"), ("p", "x"), ("p", "y"), ("q", "x"), ("q", "y"), ("q", "z"), ("p", "w"), ("r", "w")]
     ht.LabelTree.from_edges(edges, multiple_parents="first")
     assert "nodes of several parents: 3; each keeps one" in caplog.text

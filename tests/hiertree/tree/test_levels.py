@@ -54,7 +54,7 @@ def test_a_mask_is_booleans_in_an_array_or_a_list():
         ht.level_counts(levels, 2, valid=np.array([[2, 1, 1, 1]]))
 
 
-def test_negative_ids_agree_with_nothing() -> None:
+def test_negative_ids_agree_with_nothing():
     for make in (np.array, torch.tensor):
         assert ht.levels(make([[3, -1], [3, 0]]), make([[3, -1], [3, 0]])).tolist() == [[1, 1], [1, 2]]
         with pytest.raises(PathError, match="negative"):

@@ -126,6 +126,20 @@ def test_losses_of_triplets_and_their_straight_through_gradients_are_those_of_th
         assert gradient[row, column].item() == pytest.approx((totals[0] - totals[1]) / 2e-6, abs=1e-6)
 
 
+def test_losses_of_triplets_are_those_of_the_authors_code() -> None:
+    """``python benchmarks/authors_code.py hier FOLDER``, whose 1e-5 in divisors move its values by 2e-5."""
+    numbers, order = torch.arange(288, dtype=torch.float64), torch.arange(36)
+    leaf = (1.7 * numbers[:80]).sin().reshape(20, 4).requires_grad_()
+    loss = HIER(SupCon(), 4, num_proxies=8)
+    points = loss._on_manifold(loss.points(leaf))
+    distances = _hyperbolic.poincare_distances(points[:12], points[12:], 0.1)
+    triplets = torch.stack([order % 12, (order + 1) % 12, (5 * order + 3) % 12])
+    noise = [(factor * numbers).cos().reshape(36, 8) for factor in (2, 3)]
+    value = _hyperbolic._AncestorLosses.apply(distances, triplets, *noise, 0.1, 0.1).mean()
+    (gradient,) = torch.autograd.grad(value, leaf)
+    assert (value.item(), gradient.norm().item()) == pytest.approx((0.202561453506, 0.103975899141), rel=3e-5)
+
+
 def test_triplets_are_of_reciprocal_neighbors_and_of_others() -> None:
     similarities = torch.rand(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     similarities = similarities + similarities.T

@@ -8,6 +8,7 @@ import reference_metrics as reference
 from hypothesis import given, settings
 from metric_cases import score_matrices
 
+import hiertree as ht
 from hiertree.errors import OptionError
 from hiertree.metrics import Rules, evaluate_ranking, evaluate_scores
 
@@ -137,16 +138,15 @@ def test_distances_of_queries_without_positives_are_never_the_best_value():
         assert result.skipped == {"HD@1": 1, "mistake-severity": 2}
 
 
-def test_hierarchical_distance_and_mistake_severity_are_those_of_bertinetto_et_al():
-    """The height of the lowest common ancestor: of the first k items, and of the first one where it is wrong."""
-    random = np.random.default_rng(0)
-    scores = random.permuted(np.tile(np.arange(30.0), (40, 1)), axis=1)
-    levels, height = random.integers(0, 4, (40, 30)), 3
-    result = evaluate_scores(scores, levels, metrics=["HD@1", "HD@5", "mistake-severity"]).summary()
-    heights = height - np.take_along_axis(levels, np.argsort(-scores, axis=1), axis=1)
-    first = heights[:, 0]
-    expected = [first.mean(), heights[:, :5].mean(), first[first > 0].mean()]
-    assert result.tolist() == pytest.approx(expected, abs=1e-12)
+def test_distances_severity_and_hops_are_those_of_their_authors_code():
+    """Bertinetto et al.'s evaluation and Sani & Anand's notebook: ``benchmarks/authors_code.py mistakes``, ``hops``."""
+    classes, targets = np.arange(120), 3 * np.arange(40)
+    paths = np.stack([classes // 40, classes // 8, classes], axis=1)
+    levels = ht.levels(paths[targets], paths)
+    expected = {"HD@1": 0.55, "HD@5": 1.26, "HD@20": 1.845, "mistake-severity": 1.15789473684}
+    expected |= {"HOPS": 0.524289714903, "HOPS@20": 0.477515149, "HOPS@5": 0.244871794872}
+    scores = np.random.default_rng(0).random((40, 120)) + 0.3 * levels
+    assert evaluate_scores(scores, levels, metrics=list(expected)).summary().to_dict() == pytest.approx(expected)
 
 
 def test_hierarchical_precision_is_that_of_barz_and_denzler_also_of_a_search_cut_short():

@@ -10,15 +10,10 @@ import click
 import numpy as np
 import pytest
 from commands_page import every_command
+from printed_commands import status_of as run
 
-from hiertree.pipelines.cli.application import commands, main
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.cli.checked_paths import DECLARED, CheckedCommand
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
 
 
 def bytes_of(folder: Path) -> dict[Path, bytes]:
@@ -180,9 +175,7 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
         for rank in (1, 0):
             for name, value in zip(launcher.split(), (rank, 2, rank, 2), strict=False):
                 monkeypatch.setenv(name, str(value))
-            with pytest.raises(SystemExit) as ended:
-                main(["evaluate", str(tmp_path / "e.npz"), "--codes", "--out", str(out)])
-            assert not ended.value.code
+            assert run("evaluate", tmp_path / "e.npz", "--codes", "--out", out) == 0
             printed = capsys.readouterr()
             assert (out.exists(), "mean" in printed.out) == (rank == 0, rank == 0)
             assert ("hiertree evaluate runs in one process: rank 0 of 2" in printed.err) == (rank == 0)

@@ -14,19 +14,13 @@ import click
 import numpy as np
 import pytest
 from commands_page import every_command
+from printed_commands import status_of as run
 from project import ROOT
 
 from hiertree.pipelines.cli.application import commands, main
 from hiertree.pipelines.cli.checked_paths import CheckedCommand
 
 LANDMARKS = ROOT / "pipelines" / "landmarks.csv"
-
-
-def run(*arguments: object) -> int:
-    """The status with which the command line ends."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
 
 
 def _commands(group: click.Group) -> list[click.Command]:

@@ -47,7 +47,6 @@ READ = {
     "tree edges.txt --out OUT/tree.csv": ("edges.txt",),
     "report run --out OUT/page.html --queries 1 --hits 1": ("run/per_query.parquet", "run/history.jsonl"),
     "datasets check sop data --structure": ("data/Ebay_test.txt",),
-    "datasets stats sop data --structure": ("data/Ebay_train.txt",),
     "labels clean landmarks.csv --out OUT/cleaned": ("landmarks.csv",),
     "labels cluster cleaned --out OUT/clustered --clusters 3": ("cleaned/landmarks.csv",),
     "labels cluster cleaned --encoder vectors --vectors words.parquet --out OUT/clustered --clusters 3": (

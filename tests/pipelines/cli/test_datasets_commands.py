@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_files import NAMES, write_benchmark
+from printed_commands import status_of
 from project import ROOT
 
 from hiertree import datasets
-from hiertree.pipelines.cli.application import main
 
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["datasets", *map(str, arguments)])
-    return int(ended.value.code or 0)
+run = partial(status_of, "datasets")
 
 
 def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +43,9 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
 ) -> None:
     write_benchmark("sop", tmp_path)
     assert run("check", "sop", tmp_path) == 1
-    assert "12 images instead of 59,551" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "12 images instead of 59,551" in printed
+    assert "\nremedy: download the lists again, or pass --structure\n" in printed
     image = tmp_path / "chair_final" / "111085122872_1.JPG"
     image.write_bytes(image.read_bytes()[:100])
     assert run("check", "sop", tmp_path, "--structure") == 0
@@ -67,19 +66,6 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
     assert printed.count("remedy: get Stanford_Online_Products.zip") == 1
 
 
-def test_stats_say_how_images_are_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_benchmark("h-gldv2", tmp_path)
-    assert run("stats", "h-gldv2", tmp_path, "--structure", "--split", "train", "--split", "test", "--json") == 0
-    train, test = json.loads(capsys.readouterr().out)
-    assert (test["queries"], test["gallery"], test["protocol"]) == (2, 5, "gldv2")
-    landmarks = train["levels"][2]
-    assert (landmarks["nodes"], landmarks["images"]) == (
-        3, {"least": 2, "lower_quartile": 2, "median": 2, "upper_quartile": 2.5, "most": 3, "mean": 2.33})  # fmt: skip
-    assert train["levels"][0]["children"]["mean"] == 1.5
-    assert run("stats", "h-gldv2", tmp_path, "--structure", "--split", "test") == 0
-    assert "h-gldv2, test: 7 images, 2 queries in a gallery of 5" in capsys.readouterr().out
-
-
 def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("download", "inshop", tmp_path / "inshop") == 0
     printed = capsys.readouterr().out
@@ -97,7 +83,7 @@ def test_the_page_names_every_benchmark() -> None:
     ("arguments", "message"),
     [
         (["check", "spo", "x"], "did you mean 'sop'"),
-        (["stats", "sop", "x", "--split", "val"], "split='val'"),
+        (["check", "sop", "x", "--split", "val"], "split='val'"),
         (["download", "cub", "x", "--mirror", "ftp://127.0.0.1"], "http:// or https://"),
     ],
 )

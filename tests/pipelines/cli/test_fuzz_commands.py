@@ -37,7 +37,6 @@ COMMANDS = {
     "demo": "demo --out OUT/demo --data l.csv --quick",
     "datasets list": "datasets list --json",
     "datasets check": "datasets check sop data --structure",
-    "datasets stats": "datasets stats sop data --structure",
     "recipes show": "recipes show recipe.yaml",
     "labels clean": "labels clean landmarks.csv --out OUT/cleaned",
     "labels build": "labels build landmarks.csv --out OUT/built --clusters 3",

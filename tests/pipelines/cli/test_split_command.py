@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from printed_commands import status_of
 
 from hiertree.datasets.splits import draw_splits
 from hiertree.io.tables import read_table
-from hiertree.pipelines.cli.application import main
 
 LANDMARKS = ("built,tower", "built,bridge", "natural,lake", "natural,peak")
 TABLE = ["file,kind,landmark", *(f"{row}.jpg,{LANDMARKS[row % 4]}" for row in range(16))]
@@ -22,9 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(typed: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(f"split images.csv --levels kind,landmark {typed}".split())
-    return int(ended.value.code or 0)
+    return status_of(*f"split images.csv --levels kind,landmark {typed}".split())
 
 
 def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

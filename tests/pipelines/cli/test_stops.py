@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands_page import every_command
 from stops import StoppedCommands
-from wikimedia import Wikimedia, World
+from wikimedia import Places, Wikimedia
 from wikimedia.tools import CONTACT
 
 from hiertree.pipelines.cli.application import commands
@@ -107,7 +107,7 @@ def inputs(stopping: StoppedCommands, tmp_path_factory: pytest.TempPathFactory) 
         for row in range(2):
             Image.fromarray(pixels + row).save(folder / "landmark-photos" / landmark / f"{row}.png")
     made = [f"train synthetic-happier {TINY} --out IN/run", "labels build IN/landmarks.csv --clusters 4 --out IN/built"]
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         made.append("labels scrape IN/places.csv --store IN/store.sqlite WIKIMEDIA")
         for line in made:
             status, output, _ = stopping.run(words(line, folder, folder, wikimedia))
@@ -131,7 +131,7 @@ def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(
     name: str, earlier: bool, stopping: StoppedCommands, inputs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with Wikimedia(World.numbered(60)) if "WIKIMEDIA" in CASES[name] else nullcontext() as wikimedia:
+    with Wikimedia(Places.numbered(60)) if "WIKIMEDIA" in CASES[name] else nullcontext() as wikimedia:
         typed = words(f"{name} {CASES[name]}", inputs, out, wikimedia)
 
         def prepare(folder: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import click
 import networkx as nx
 import pytest
+from printed_commands import status_of
 
 from hiertree import LabelTree, options
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.cli.tree import tree
 from hiertree.tree import graphs, label_rows
 
@@ -34,9 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(typed: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(typed.split())
-    return int(ended.value.code or 0)
+    return status_of(*typed.split())
 
 
 @pytest.mark.parametrize("source", ["is_a.txt", "is_a.csv --edges of,is"])

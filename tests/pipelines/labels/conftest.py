@@ -2,26 +2,13 @@
 
 import pytest
 
+from hiertree.pipelines.labels import build
+
 CATEGORY = "http://commons.wikimedia.org/wiki/Category:"
 LABELS = [
-    "lake",
-    "glacial lake",
-    "lake|lake",
-    "waterfall",
-    "waterfall",
-    "mountain",
-    "mountain range",
-    "road bridge",
-    "road bridge",
-    "Road bridge",
-    "church building",
-    "church building (1909)",
-    "Catholic cathedral",
-    "art museum",
-    "history museum",
-    "castle|palace",
-    "Wikimedia category",
-    "",
+    *("lake", "glacial lake", "lake|lake", "waterfall", "waterfall", "mountain", "mountain range", "road bridge"),
+    *("road bridge", "Road bridge", "church building", "church building (1909)", "Catholic cathedral", "art museum"),
+    *("history museum", "castle|palace", "Wikimedia category", ""),
 ]
 
 
@@ -42,3 +29,11 @@ def instances(tmp_path):
     text = "landmark_id,category,instance_of\r\n" + "\r\n".join([*rows, f"99,{CATEGORY}Other,lake"]) + "\r\n"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     return path
+
+
+@pytest.fixture(scope="session")
+def washington(shared_data, tmp_path_factory):
+    """All steps for Washington's landmarks, and their plan."""
+    table = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
+    plan = {"landmarks": table, "columns": {"instance_of": "supercategory"}}
+    return build(plan, out=tmp_path_factory.mktemp("washington") / "out"), plan

@@ -1,29 +1,21 @@
 """Bad tables and names at the command line: one line that names the place, status 2, nothing half-made."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
+from printed_commands import status_of
 
 from hiertree.errors import EmbeddingError
-from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels import (
-    CleanSettings,
-    ClusterSettings,
-    clean_step,
-    cluster_step,
-    export_step,
-)
+from hiertree.pipelines.labels import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 
 HEADER = "landmark_id,category,instance_of\n"
 TRAVERSAL = "../../../etc/passwd"
 
 
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["labels", *map(str, arguments)])
-    return ended.value.code or 0
+run = partial(status_of, "labels")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +72,18 @@ def test_a_plan_nested_too_deeply_is_refused(tmp_path, capsys):
     assert "nested too deeply" in capsys.readouterr().err
 
 
+@pytest.fixture
+def cleaned(landmarks, instances, tmp_path):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    return tmp_path / "cleaned"
+
+
+@pytest.fixture
+def clustered(cleaned, tmp_path):
+    cluster_step(cleaned, out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
+    return tmp_path / "clustered"
+
+
 def test_names_like_paths_stay_names(tmp_path):
     """Labels and categories that look like paths, formulas or markup end up in cells and nowhere else."""
     names = [TRAVERSAL, "=cmd|' /C calc'!A0", "<img src=x onerror=alert(1)>", "..\\..\\windows", "lake", "pond"]
@@ -96,41 +100,37 @@ def test_names_like_paths_stay_names(tmp_path):
     assert {TRAVERSAL, "=cmd/' /C calc'!A0", "<img src=x onerror=alert(1)>"} <= labels
 
 
-def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, capsys):
-    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+def test_folders_of_another_step_are_refused(cleaned, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    for command in (("export", tmp_path / "cleaned"), ("cluster", tmp_path / "empty")):
+    for command in (("export", cleaned), ("cluster", tmp_path / "empty")):
         assert run(*command, "--out", tmp_path / "out") == 2
         assert "holds no" in capsys.readouterr().err
-    assert run("tree", tmp_path / "cleaned", "--out", tmp_path / "page.html") == 2
+    assert run("tree", cleaned, "--out", tmp_path / "page.html") == 2
     assert "labels export" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"landmarks": 3}'])
-def test_a_report_that_was_changed_is_named(landmarks, instances, tmp_path, capsys, text):
-    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
-    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
-    (tmp_path / "clustered" / "report.json").write_text(text)
-    assert run("export", tmp_path / "clustered", "--out", tmp_path / "out") == 2
+def test_a_report_that_was_changed_is_named(clustered, tmp_path, capsys, text):
+    (clustered / "report.json").write_text(text)
+    assert run("export", clustered, "--out", tmp_path / "out") == 2
     assert "report.json" in capsys.readouterr().err
 
 
-def test_paths_in_names_lead_nowhere(landmarks, instances, tmp_path, capsys):
-    folder = tmp_path / "clustered"
-    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
-    cluster_step(tmp_path / "cleaned", out=folder, settings=ClusterSettings(clusters=3, restarts=1))
+def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
     (tmp_path / "photos").mkdir()
     table = tmp_path / "images.csv"
     table.write_text(f"landmark_id,image_id\n0,{TRAVERSAL}\n")
     files = sorted(tmp_path.rglob("*"))
-    assert run("review", folder, "--annotator", "../anna", "--no-browser") == 2
+    assert run("review", clustered, "--annotator", "../anna", "--no-browser") == 2
     assert "annotator" in capsys.readouterr().err
-    assert run("export", folder, "--split", "../x", "--out", tmp_path / "out") == 2
+    assert run("export", clustered, "--split", "../x", "--out", tmp_path / "out") == 2
     assert "split='../x'" in capsys.readouterr().err
     images = ("--images", tmp_path / "photos", "--image-table", table)
-    assert run("review", folder, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
+    assert (
+        run("review", clustered, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
+    )
     assert "line 2: image_id '../../../etc/passwd': expected a plain file name" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == files
 

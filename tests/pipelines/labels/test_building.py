@@ -8,41 +8,21 @@ from PIL import Image
 
 import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError, TableError
-from hiertree.pipelines.labels import (
-    ImagesSettings,
-    build,
-    images_step,
-    read_proposal,
-)
+from hiertree.pipelines.labels import ImagesSettings, build, images_step, read_proposal
 from hiertree.pipelines.labels.export.tree_page import example_pictures, tree_of
 from hiertree.pipelines.labels.settings import ImageFolderSettings
 from hiertree.tree import H_GLDV2_LEVELS
 
 STEPS = ("cleaned", "clustered", "exported", "tree")
 EXPORTED = {
-    "hierarchical.csv",
-    "tree.json",
-    "tree.csv",
-    "provenance.parquet",
-    "clusters.csv",
-    "labels.csv",
-    "dropped.csv",
-    "hypernyms.csv",
-    "report.json",
-    "history.json",
-    "README.md",
-    "manifest.json",
+    *("hierarchical.csv", "tree.json", "tree.csv", "provenance.parquet", "clusters.csv", "labels.csv"),
+    *("dropped.csv", "hypernyms.csv", "report.json", "history.json", "README.md", "manifest.json"),
 }
 
 
 def rows(path):
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def washington_plan(shared_data):
-    table = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    return {"landmarks": table, "columns": {"instance_of": "supercategory"}}
 
 
 @pytest.fixture
@@ -55,12 +35,6 @@ def small(landmarks, instances):
     return plan
 
 
-@pytest.fixture(scope="module")
-def washington(shared_data, tmp_path_factory):
-    plan = washington_plan(shared_data)
-    return build(plan, out=tmp_path_factory.mktemp("washington") / "out"), plan
-
-
 def test_a_small_table_end_to_end(small, tmp_path):
     result = build(small(), out=tmp_path / "out")
     assert {path.name for path in result.folder.iterdir()} == set(STEPS) == set(result.steps)
@@ -71,10 +45,7 @@ def test_a_small_table_end_to_end(small, tmp_path):
     assert result.report["kept"] == len(result.tree) == 15
     assert result.report["distinct_labels"] == 10
     assert result.report["scraped_ids_without_landmark"] == 1
-    assert result.report["mended_labels"] == {
-        "Road bridge": "road bridge",
-        "church building (1909)": "church building",
-    }
+    assert result.report["mended_labels"] == {"Road bridge": "road bridge", "church building (1909)": "church building"}
     first = rows(result.exported / "hierarchical.csv")[0]
     assert first == {
         "landmark_id": "0",

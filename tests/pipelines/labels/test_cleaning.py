@@ -63,19 +63,15 @@ def test_decoration_does_not_change_a_plain_label(label, blanks):
 @pytest.mark.parametrize(
     "text",
     [
-        "Wikimedia category",
-        "Wikimedia disambiguation page",
-        "wikimedia list article",
-        "Wikimedia template",
-        "Wikimedia human name disambiguation page",
-        "Wikipedia article",
-        "disambiguation page",
-        "Wikimedia-Kategorie",
-        "catégorie d'un projet Wikimedia",
-        "página de desambiguación de Wikimedia",
-        "lista di un progetto Wikimedia",
-        "strona ujednoznaczniająca w projekcie Wikimedia",
-        "категория в проекте Викимедиа",
+        *("Wikimedia category", "Wikimedia disambiguation page", "wikimedia list article", "Wikimedia template"),
+        *(
+            "Wikimedia human name disambiguation page",
+            "Wikipedia article",
+            "disambiguation page",
+            "Wikimedia-Kategorie",
+        ),
+        *("catégorie d'un projet Wikimedia", "página de desambiguación de Wikimedia", "lista di un progetto Wikimedia"),
+        *("strona ujednoznaczniająca w projekcie Wikimedia", "категория в проекте Викимедиа"),
         "ウィキメディアの曖昧さ回避ページ",
     ],
 )
@@ -138,19 +134,8 @@ def test_junk_beside_one_label_leaves_that_label():
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "   ",
-        "unknown value",
-        "Q12345",
-        "(1909)",
-        "#N/A",
-        "#REF!",
-        "#DIV/0!",
-        "<NA>",
-        "NaT",
-        "[nan]",
-        "\\N",
-        "None, nan",
+        *("", "   ", "unknown value", "Q12345", "(1909)", "#N/A", "#REF!", "#DIV/0!", "<NA>", "NaT", "[nan]", "\\N"),
+        *("None, nan", "-", "123", "NaN", "n/a"),
     ],
 )
 def test_texts_that_say_nothing_are_no_label(text):
@@ -197,16 +182,9 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
 
 def test_texts_that_name_nothing_are_no_labels_and_are_reported():
     texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
-    result = clean_landmarks(
-        [Landmark(landmark_id, "c", (InstanceValue(text),)) for landmark_id, text in enumerate(texts)]
-    )
+    result = clean_landmarks(landmark(index, text) for index, text in enumerate(texts))
     assert [item.labels[0] for item in result.kept] == ["lake", "神社"]
-    assert [(drop.reason, drop.origin.reason) for drop in result.dropped] == [
-        ("no label", "no letter"),
-        ("no label", "no letter"),
-        ("no label", ""),
-        ("no label", ""),
-    ]
+    assert [drop.origin.reason for drop in result.dropped] == ["no letter", "no letter", "", ""]
 
 
 @pytest.mark.parametrize("cell", ["['lake', 'dam']", '["lake", "dam"]', "[ 'lake' , 'dam', ]"])
@@ -240,8 +218,5 @@ def test_labels_that_look_like_several_values_are_named_with_what_separates_them
 def test_ids_of_known_classes_are_named_and_urls_are_no_labels():
     texts = ["Q23397", "http://www.wikidata.org/entity/Q12323", "Q99999999999", "https://commons.wikimedia.org/wiki/X"]
     result = clean_landmarks([Landmark(n, "", (InstanceValue(text),)) for n, text in enumerate(texts)])
-    assert [(item.labels, item.item_ids) for item in result.kept] == [
-        (("lake",), ("Q23397",)),
-        (("dam",), ("Q12323",)),
-    ]
+    assert [(item.labels, item.item_ids) for item in result.kept] == [(("lake",), ("Q23397",)), (("dam",), ("Q12323",))]
     assert [dropped.origin.reason for dropped in result.dropped] == ["only a Wikidata id", "a URL"]

@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from PIL import Image
-from wikimedia import Wikimedia, World
+from printed_commands import status_of
+from wikimedia import Places, Wikimedia
 from wikimedia.tools import CONTACT
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError, TableError
@@ -86,7 +87,7 @@ def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path
 
 def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
     list_places(landmarks)
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, messages = plan(instances=None, scrape=asking)
         assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
@@ -110,7 +111,7 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
 def refusing(landmarks):
     """Wikimedia, which refuses to speak of one of 60 landmarks, and the sections of a plan that asks it."""
     list_places(landmarks)
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         yield wikimedia, {"instances": None, "scrape": asking}
@@ -121,9 +122,7 @@ def test_a_plan_stops_before_clustering_when_landmarks_failed_and_asks_again(pla
     with pytest.raises(IncompleteScrapeError, match="1 of 60 landmarks failed: expected at most a share of 0"):
         plan(**sections)
     assert [path for path in (tmp_path / "out").iterdir() if path.is_dir()] == []
-    with pytest.raises(SystemExit) as ended:
-        main(["labels", "build", str(tmp_path / "labels.yaml"), "--out", str(tmp_path / "out")])
-    assert ended.value.code == 3
+    assert status_of("labels", "build", tmp_path / "labels.yaml", "--out", tmp_path / "out") == 3
     assert "set allow_failed" in capsys.readouterr().err
     wikimedia.refuse = lambda asked: False
     assert plan(**sections)[0] == ["scraped", "cleaned", "clustered", "exported", "tree"]

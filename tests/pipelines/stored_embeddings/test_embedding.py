@@ -18,13 +18,13 @@ import pytest
 import torch
 from benchmark_files import FEW_STEPS, write_benchmark
 from PIL import Image
+from printed_commands import status_of
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.datasets.readers.images import ArrayImages, JoinedImages, SelectedImages, stamp_of
 from hiertree.errors import CheckpointError, ImageError, OptionError, OtherLayoutError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.image_inputs import image_files
@@ -72,9 +72,7 @@ def write_image(path: Path, gray: int) -> None:
 def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, metrics = trained("sop", "sop-happier", tmp_path, "evaluation.scales=[0.75, 1]", "training.ema_decay=0.5")
     out = tmp_path / "out"
-    with pytest.raises(SystemExit) as ended:
-        main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
-    assert ended.value.code == 0
+    assert status_of("embed", run, tmp_path / "elsewhere", "--out", out, "--shard-size", "5") == 0
     assert f"{out} holds " in capsys.readouterr().out
     with np.load(run / "embeddings.npz") as arrays:
         np.testing.assert_allclose(vectors(out), arrays["embeddings"], atol=1e-6)
@@ -176,9 +174,7 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
 
     with monkeypatch.context() as patch:
         patch.setattr(ImageViews, "_plain_batch", signalled)
-        with pytest.raises(SystemExit) as stopped:
-            main(["embed", str(run), str(photos), "--out", str(out), "--shard-size", "5"])
-    assert stopped.value.code == 143
+        assert status_of("embed", run, photos, "--out", out, "--shard-size", "5") == 143
     assert "stopped by SIGTERM after 5 of 12 images, which are kept" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert [path.name for path in out.glob("part-*")] == [FIRST]
@@ -316,9 +312,7 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
     if kind == "table":
         files, source = files[::-2], photos / "some.csv"
         source.write_text("\n".join(["image", *files]))
-    with pytest.raises(SystemExit) as ended:
-        main(["embed", str(run), str(source), "--out", str(tmp_path / "out"), *["--no-labels"] * (kind == "folder")])
-    assert ended.value.code == 0
+    assert status_of("embed", run, source, "--out", tmp_path / "out", *["--no-labels"] * (kind == "folder")) == 0
     printed = capsys.readouterr()
     assert f"out holds {len(files)} embeddings" in printed.out
     assert f"{len(files)} images without labels" in printed.err

@@ -26,23 +26,26 @@ LABELS = ["kind", "name"]
 
 
 @pytest.fixture
-def retrieval():
+def retrieval(tmp_path):
+    """Embeddings and paths, which lie in the folder as e.npy and e.npz, too."""
     random = np.random.default_rng(0)
     paths = np.stack([np.arange(30) // 15, np.arange(30) // 3], axis=1)
-    return random.standard_normal((30, 6)).astype(np.float32), paths
+    embeddings = random.standard_normal((30, 6)).astype(np.float32)
+    np.save(tmp_path / "e.npy", embeddings)
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
+    return embeddings, paths
 
 
 def test_an_npz_gives_the_numbers_of_evaluate(retrieval, tmp_path, capsys):
     embeddings, paths = retrieval
-    np.savez(tmp_path / "embeddings.npz", embeddings=embeddings, paths=paths)
     result = evaluate_file(
-        tmp_path / "embeddings.npz", out=tmp_path / "result.json", per_query=tmp_path / "values.parquet", as_json=True
+        tmp_path / "e.npz", out=tmp_path / "result.json", per_query=tmp_path / "values.parquet", as_json=True
     )
     expected = evaluate(embeddings, paths)
     np.testing.assert_array_equal(result.values, expected.values)
     record = json.loads((tmp_path / "result.json").read_text())
     assert json.loads(capsys.readouterr().out)["summary"] == record["summary"] == expected.as_dict()["summary"]
-    assert record["manifest"]["inputs"][0]["name"] == "embeddings.npz"
+    assert record["manifest"]["inputs"][0]["name"] == "e.npz"
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "values.parquet"), expected.per_query(), check_index_type=False
     )
@@ -129,7 +132,6 @@ def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
 
 def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     rows = [f'"kind, {kind}",{fine - 5 * kind}' for kind, fine in paths]  # names repeat under both kinds
     (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(["kind,name", *rows]).encode())
     expected = evaluate(embeddings, paths)
@@ -323,7 +325,6 @@ def test_ids_that_a_missing_one_made_floats_are_those_of_the_other_file(retrieva
 
 def test_options_reach_evaluate(retrieval, tmp_path):
     embeddings, paths = retrieval
-    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
     for tables, options in (
         ({"relevance": "linear"}, {"relevance": ht.relevance.linear}),
         ({"relevance": "gain"}, {"relevance": ht.relevance.gain}),
@@ -336,8 +337,7 @@ def test_options_reach_evaluate(retrieval, tmp_path):
 
 
 def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
-    embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
+    _, paths = retrieval
     pd.DataFrame(paths, columns=LABELS).to_csv(tmp_path / "labels.csv", index=False)
     expected = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
     assert type(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").queries.embeddings) is np.ndarray
@@ -349,7 +349,6 @@ def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
 
 def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval, tmp_path, capsys):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     images = [f"{row}.jpg" for row in range(30)]
     pd.DataFrame(paths, columns=LABELS).assign(image=images).to_csv(tmp_path / "l.csv", index=False)
     result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
@@ -362,7 +361,6 @@ def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval
 def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out(retrieval, tmp_path, capsys, caplog):
     caplog.set_level("INFO", logger="hiertree")
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     labels, expected = pd.DataFrame(paths, columns=LABELS), evaluate(embeddings, paths)
     labels.insert(0, "image", [f"{row}.jpg" for row in range(30)])
     labels["split"] = np.where(np.arange(30) % 2, "train", "test")
@@ -383,9 +381,30 @@ def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out
     assert not any("levels kind → split" in message for message in caplog.messages)
 
 
+def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retrieval, tmp_path, caplog):
+    embeddings, paths = retrieval
+    images = pd.Series([f"{row}.jpg" for row in range(30)])
+    pd.DataFrame({"image": images, "vector": list(embeddings)}).to_parquet(tmp_path / "e.parquet")
+    labels = pd.DataFrame(paths, columns=LABELS).assign(file=images)
+    more = pd.concat([labels, labels[:1].assign(file="other.jpg")]).sample(frac=1, random_state=0)
+    expected = evaluate(embeddings, paths).values
+    for table in (labels, more, more.rename(columns={"file": "image"}), labels.assign(file=[*range(7, 37)])):
+        table.to_csv(tmp_path / "l.csv", index=False)
+        result = evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
+        np.testing.assert_allclose(result.values, expected, rtol=1e-12)
+    assert "l.csv, file, names 0 of 30 images: rows are joined in their order" in caplog.text
+    for table, words in (
+        (more[more.file != "3.jpg"], r"names 29 of 30 images: expected a row for each, '3\.jpg' among them"),
+        (labels.assign(file="photos/" + images), r"names 0 of 30 .*as '0\.jpg' and 'photos/0\.jpg'"),
+        (pd.concat([more, labels[:1]]).rename(columns={"file": "image"}), r"'0\.jpg' twice in image"),
+    ):
+        table.to_csv(tmp_path / "l.csv", index=False)
+        with pytest.raises(TableError, match=words):
+            evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
+
+
 def test_a_column_that_repeats_below_other_labels_is_pointed_out(retrieval, tmp_path, caplog):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     labels = pd.DataFrame(paths, columns=LABELS).assign(camera=[f"c{row % 2}" for row in range(30)])
     labels.to_csv(tmp_path / "l.csv", index=False)
     words = r"'camera' has 2 labels, which below different labels of 'name' are 20 classes"
@@ -415,16 +434,14 @@ def test_intervals_are_over_queries_where_no_class_is_known(tmp_path, capsys):
 
 
 def test_ids_that_leave_no_query_an_item_are_counted(retrieval, tmp_path):
-    embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
+    _, paths = retrieval
     pd.DataFrame(paths, columns=LABELS).assign(place="here").to_csv(tmp_path / "l.csv", index=False)
     with pytest.raises(InputError, match="its 30 queries have 1 ids, and none retrieves its own"):
         evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", ids="place")
 
 
 def test_images_that_are_listed_twice_are_counted_and_two_spellings_of_a_path_refused(retrieval, tmp_path, caplog):
-    embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
+    _, paths = retrieval
     images = ["a.jpg", "a.jpg", *(f"{row}.jpg" for row in range(28))]
     table = pd.DataFrame(paths, columns=LABELS).assign(file=images)
     table.to_csv(tmp_path / "l.csv", index=False)
@@ -442,7 +459,6 @@ def test_images_that_are_listed_twice_are_counted_and_two_spellings_of_a_path_re
 
 def test_a_gallery_has_the_levels_of_the_queries(retrieval, tmp_path):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     labels = pd.DataFrame(paths, columns=LABELS)
     labels.to_csv(tmp_path / "queries.csv", index=False)
     labels[LABELS[::-1]].to_csv(tmp_path / "gallery.csv", index=False)
@@ -495,7 +511,6 @@ def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
 
 def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp_path):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     np.savez(tmp_path / "no_paths.npz", embeddings=embeddings)
     np.savez(tmp_path / "pickled.npz", embeddings=embeddings, paths=np.array([{}] * 30))
     np.savez(tmp_path / "negative.npz", embeddings=embeddings, paths=-paths)
@@ -540,8 +555,6 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
 
 
 def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retrieval):
-    embeddings, paths = retrieval
-    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
     result = evaluate_file(tmp_path / "e.npz", protocol="cub", compat="official", out=tmp_path / "result.json")
     assert result.names == ("R@1", "R@2", "R@4", "R@8", "mAP@R")
     record = json.loads((tmp_path / "result.json").read_text())
@@ -571,7 +584,6 @@ def test_columns_of_names_and_indexes_are_no_levels(retrieval, tmp_path, caplog,
     elif column == "filtered":
         frame = frame.set_axis(range(7, 37))
     caplog.set_level("INFO", logger="hiertree")
-    np.save(tmp_path / "e.npy", embeddings)
     for name in ("l.csv", "l.parquet"):
         frame.to_csv(tmp_path / name) if name == "l.csv" else frame.to_parquet(tmp_path / name)
         result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
@@ -596,7 +608,6 @@ def test_the_names_of_qrels_are_found_by_the_same_rule(retrieval, tmp_path):
 
 def test_the_error_about_levels_lists_what_the_columns_were_taken_as(retrieval, tmp_path):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     frame = _named(paths)[["file", "name", "kind"]]
     frame.to_csv(tmp_path / "l.csv", index=False)
     roles = r"reverse them, or name others: the columns are read as levels name → kind, names file"
@@ -622,7 +633,6 @@ def test_classes_that_two_tables_share_are_levels_even_if_each_has_them_once(tmp
 def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retrieval, tmp_path):
     embeddings, paths = retrieval
     frame = _named(paths)
-    np.save(tmp_path / "e.npy", embeddings)
     frame.assign(path=frame["kind"] + " > " + frame["name"])[["file", "path"]].to_csv(tmp_path / "p.csv", index=False)
     result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "p.csv", separator=" > ")
     np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
@@ -659,7 +669,6 @@ def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retriev
 
 def test_floats_and_spellings_of_one_class_are_one(retrieval, tmp_path):
     embeddings, paths = retrieval
-    np.save(tmp_path / "e.npy", embeddings)
     spelled = np.where(np.arange(30) % 2, "caf\u00e9", "cafe\u0301")
     frame = pd.DataFrame({"kind": [f"{s} {k}" for s, k in zip(spelled, paths[:, 0], strict=True)], "name": paths[:, 1]})
     expected = evaluate(embeddings, paths).values

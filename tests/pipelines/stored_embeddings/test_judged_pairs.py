@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmark_files import FEW_STEPS, write_benchmark, write_distractors
+from printed_commands import status_of
 from reference_metrics import revisitop_average_precision, revisitop_precision_at_k
 
 from hiertree.datasets import load_nus_wide, load_revisited
 from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError, TableError
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines import pair_scores
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_pairs
 
@@ -143,17 +143,13 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
         "--set",
         f"data={data}",
     ]
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, command)])
-    assert ended.value.code == 0
+    assert status_of(*command) == 0
     embedded = read_embeddings(tmp_path / "embedded", needs_labels=False)
     assert embedded.separate
     assert embedded.items.embeddings.shape == (7, 8)
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate-pairs", str(tmp_path / "embedded"), str(truth), "--json", "--out", str(tmp_path / "r.json")])
-    assert ended.value.code == 0
+    assert status_of("evaluate-pairs", tmp_path / "embedded", truth, "--json", "--out", tmp_path / "r.json") == 0
     summary = json.loads(capsys.readouterr().out)["summary"]
     assert set(summary) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
     inputs = [entry["name"] for entry in json.loads((tmp_path / "r.json").read_text())["manifest"]["inputs"]]
@@ -162,9 +158,7 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     items = [item for item in range(7) if item not in judgments["junk"]]
     assert summary["AP[hard]"] <= 1
     parts = ["--out", tmp_path / "parts", "--shard-size", "3"]
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, [*command[:3], *parts, *command[5:]])])
-    assert ended.value.code == 0
+    assert status_of(*[*command[:3], *parts, *command[5:]]) == 0
     for folder in ("embedded", "parts"):  # whose last digits differ with the batches, and so may near-equal ranks
         vectors = read_embeddings(tmp_path / folder, needs_labels=False)
         np.testing.assert_allclose(vectors.queries.embeddings, embedded.queries.embeddings, atol=1e-5)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from printed_commands import status_of
 
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
 from hiertree.pipelines.browse.embedded_images import read_embedded
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
@@ -31,9 +31,7 @@ def runs_folder(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def last_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
+    assert status_of(*arguments) == 2
     return capsys.readouterr().err.splitlines()[-1]
 
 

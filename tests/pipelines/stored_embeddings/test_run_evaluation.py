@@ -6,10 +6,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from printed_commands import status_of
 
 from hiertree.errors import EmptyLabelError, TableError
 from hiertree.metrics import evaluate_ranking, read_trec_qrels
-from hiertree.pipelines.cli.application import commands, main
+from hiertree.pipelines.cli.application import commands
 
 
 @pytest.fixture
@@ -92,8 +93,6 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
 )
 def test_calls_that_mean_nothing_end_with_status_2(arguments, words, folder, capsys):
     run_content = (folder / "run.txt").read_bytes()
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate-run", *arguments])
-    assert ended.value.code == 2
+    assert status_of("evaluate-run", *arguments) == 2
     assert words in capsys.readouterr().err
     assert (folder / "run.txt").read_bytes() == run_content

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from benchmark_files import FEW_STEPS, write_benchmark
 from PIL import Image
+from printed_commands import status_of
 from project import ROOT
 
 from hiertree.datasets import load_synthetic
 from hiertree.errors import HiertreeError, ImageError
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
@@ -206,9 +206,7 @@ def test_a_bit_that_flips_in_a_finished_part_is_noticed_by_whatever_reads_it(one
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The line that a command says which is refused."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(words[2:]))
-    assert ended.value.code == 2
+    assert status_of(*words[2:]) == 2
     stderr = capsys.readouterr().err
     assert stderr.count("error: ") == 1
     return stderr

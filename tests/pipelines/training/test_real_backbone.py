@@ -140,7 +140,7 @@ def test_reranking_brings_related_photos_together(run):
     assert values[1] > values[0] + 0.01
 
 
-def h_ap(run: Path) -> float:
+def h_ap(run):
     return json.loads((run / "metrics.json").read_text(encoding="utf-8"))["metrics"]["H-AP"]
 
 

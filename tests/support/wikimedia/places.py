@@ -17,6 +17,7 @@ CLASSES = {"Q11": "lake", "Q12": "dam", "Q13": "church building", "Q14": "Turm"}
 class Places(World):
     """What a scrape of the API and of the pages must find for each landmark."""
 
+    titles: str = 'Category:Łuk №{0}, "d\'Or" & +{0}'
     urls: list[str] = field(default_factory=list)
     api: list[Expected] = field(default_factory=list)
     html: list[Expected] = field(default_factory=list)
@@ -34,14 +35,24 @@ class Places(World):
 
     def title(self, index: int) -> str:
         """The category of a landmark."""
-        return f'Category:Łuk №{index}, "d\'Or" & +{index}'
+        return self.titles.format(index)
 
-    def add_place(self, kind: str) -> None:
+    @classmethod
+    def numbered(cls, count: int, kinds: int = 40) -> Places:
+        """Landmarks ``Place 0`` …: plain ones of many classes, and now and then one of a kind of its own."""
+        world = cls(titles="Category:Place {}")
+        world.add_hypernyms({f"Q{100 + kind}": f"kind {kind}" for kind in range(kinds)})
+        for index in range(count):
+            plain = _with_item(statement(f"Q{100 + index % kinds}"), api=("", (f"kind {index % kinds}",)))
+            world.add_place(COMPLICATIONS.get(index % 40, ""), plain)
+        return world
+
+    def add_place(self, kind: str, plain: Any = None) -> None:
         """Add a landmark of a kind."""
         index = len(self.urls)
-        title, item, topic = self.title(index), f"Q{1000 + index}", f"Q{5000 + index}"
+        title, item, topic = self.title(index), f"Q{10_000 + index}", f"Q{500_000 + index}"
         self.urls.append("http://commons.wikimedia.org/wiki/" + quote(title.replace(" ", "_")))
-        pages, entities, api, *html = KINDS[kind](title, item, topic)
+        pages, entities, api, *html = KINDS.get(kind, plain)(title, item, topic)
         self.pages |= pages
         self.add(*entities)
         if kind == "redirected":
@@ -107,4 +118,24 @@ KINDS: dict[str, Any] = {
     ),
     "bare": lambda title, *_: ({title: CommonsPage()}, [], ("no item", ()), ("no infobox", ())),
     "gone": lambda *_: ({}, [], ("missing page", ())),
+    "abroad": lambda title, *_: (
+        {title: CommonsPage(hard="w:Category:Lake")},
+        [],
+        ("redirect to another wiki", ()),
+    ),
 }
+COMPLICATIONS = {
+    1: "soft",
+    2: "hard",
+    3: "gone",
+    4: "bare",
+    5: "topic",
+    6: "several",
+    7: "ranked",
+    8: "unknown",
+    10: "foreign",
+    11: "redirected",
+    12: "item_gone",
+    13: "circle",
+    14: "disambiguation",
+}  # among 40 numbered places

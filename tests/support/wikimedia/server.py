@@ -23,27 +23,9 @@ from wikimedia.world import World
 
 CONTACT = re.compile(r"^hiertree/\S+ \((\S+@\S+\.\S+|https?://\S+)\) python-requests/\S+$")
 FAULTS = (
-    "429",
-    "429 date",
-    "429 text",
-    "503",
-    "503 text",
-    "maxlag",
-    "ratelimited",
-    "internal error",
-    "truncated",
-    "half JSON",
-    "latin-1",
-    "utf-16",
-    "broken gzip",
-    "reset",
-    "hung up",
-    "empty",
-    "HTML",
-    "incomplete",
-    "other shape",
-    "cut page",
-    "other charset",
+    *("429", "429 date", "429 text", "503", "503 text", "maxlag", "ratelimited", "internal error", "truncated"),
+    *("half JSON", "latin-1", "utf-16", "broken gzip", "reset", "hung up", "empty", "HTML", "incomplete"),
+    *("other shape", "cut page", "other charset"),
 )
 LOSSES = ("incomplete", "continuation without a page", "claims or labels left out", "no end")
 ENDLESS = {  # answers that never come to a body: how they begin, and what follows again and again
@@ -113,10 +95,6 @@ class Wikimedia:
             "commons_site": self.url,
         }
 
-    def good(self) -> list[ReceivedRequest]:
-        """What was answered without a fault."""
-        return [request for request in self.asked if request.fault is None]
-
 
 def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -175,7 +153,7 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
             }
             text = {"Content-Type": "text/plain"}
             match fault:
-                case None:
+                case None | "another page":
                     self.reply(status, headers, body)
                 case "slow":
                     time.sleep(1.1)
@@ -199,10 +177,9 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     self.error({}, {"code": "readonly", "info": "The wiki is currently in read-only mode."})
                 case "maxlag":
                     self.error(retry, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
-                case "ratelimited":
-                    self.error({}, {"code": "ratelimited", "info": "You've exceeded your rate limit."})
-                case "internal error":
-                    self.error({}, {"code": "internal_api_error_DBQueryError", "info": "[x] Caught exception"})
+                case "ratelimited" | "internal error":
+                    code = "internal_api_error_DBQueryError" if fault == "internal error" else fault
+                    self.error({}, {"code": code, "info": "You've exceeded your rate limit, or an exception."})
                 case "half JSON":
                     self.reply(status, headers, body[: len(body) // 2])
                 case "latin-1":
@@ -221,8 +198,6 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     self.reply(200, headers, b"")
                 case "HTML":
                     self.reply(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>")
-                case "another page":
-                    self.reply(status, headers, body)
                 case "incomplete" | "missing by mistake":
                     self.reply(status, headers, _without_one(body, rest_missing=fault != "incomplete"))
                 case "continuation without a page" | "claims or labels left out" | "no end":
@@ -284,12 +259,17 @@ def _dumps(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
+def _loads(body: bytes) -> dict[str, Any]:
+    """An answer of the API; a page has nothing to lose."""
+    try:
+        return dict(json.loads(body))
+    except ValueError:
+        return {}
+
+
 def _without_one(body: bytes, *, rest_missing: bool = False) -> bytes:
     """An answer that lacks a page or an entity, and perhaps calls the others missing."""
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return b""
+    document = _loads(body)
     if "entities" in document:
         document["entities"].popitem()
         if rest_missing:
@@ -303,10 +283,7 @@ def _without_one(body: bytes, *, rest_missing: bool = False) -> bytes:
 
 def _spoilt(body: bytes, fault: str) -> bytes:
     """An answer that lacks what it should say of a page or an entity, or whether it is whole."""
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return b""
+    document = _loads(body)
     entities, pages = document.get("entities"), document.get("query", {}).get("pages")
     if entities:
         key = next((key for key, entity in entities.items() if "missing" not in entity), None)

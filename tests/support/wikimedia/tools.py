@@ -38,7 +38,7 @@ class FakeTime:
 
 
 def places(count: int) -> list[LandmarkRow]:
-    """The landmarks of ``World.numbered``."""
+    """The landmarks of ``Places.numbered``."""
     return [LandmarkRow(str(number), f"c{number}", f"Category:Place {number}", None) for number in range(count)]
 
 

@@ -135,58 +135,6 @@ class World:
             parents = [f"Q{6_000_000 + sum(name.split()[-1].encode())}", *([tops[0]] if index % 10 == 9 else [])]
             self.add(entity(item, *(statement(parent, prop="P279") for parent in parents), labels={"en": name}))
 
-    @classmethod
-    def numbered(cls, count: int, kinds: int = 40) -> World:
-        """Landmarks ``Place 0`` …, with every complication now and then."""
-        world = cls()
-        world.add(*(entity(f"Q{100 + kind}", labels={"en": f"kind {kind}"}) for kind in range(kinds)))
-        world.add_hypernyms({f"Q{100 + kind}": f"kind {kind}" for kind in range(kinds)})
-        world.add(entity("Q90", labels={"de": "Klamm"}), entity("Q91"), entity("Q4167410", labels={"en": "x"}))
-        for index in range(count):
-            _add_numbered(world, index, f"Q{100 + index % kinds}")
-        return world
-
-
-def _add_numbered(world: World, index: int, kind: str) -> None:
-    title, item, topic = f"Category:Place {index}", f"Q{10_000 + index}", f"Q{500_000 + index}"
-    page, document = CommonsPage(item), entity(item, statement(kind))
-    match index % 40:
-        case 1:
-            world.pages[f"Category:New {index}"] = page
-            page = CommonsPage(soft=f"New {index}")
-        case 2:
-            world.pages[f"Category:New {index}"] = page
-            page = CommonsPage(hard=f"Category:New {index}")
-        case 3:
-            return
-        case 4:
-            page = CommonsPage()
-        case 5:
-            document = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
-            world.add(entity(topic, statement(kind)))
-        case 6:
-            document = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
-        case 7:
-            document = entity(item, statement("Q103"), statement(kind, rank="preferred"))
-        case 8:
-            document = entity(item, statement(None))
-        case 9:
-            document = entity(item, statement(kind, numeric=True))
-        case 10:
-            document = entity(item, statement("Q90"), statement("Q91"))
-        case 11:
-            world.gone[item] = topic
-            document = entity(topic, statement(kind))
-        case 12:
-            world.pages[title] = page
-            return
-        case 13:
-            page = CommonsPage(soft=f"Category:Place {index}")
-        case 14:
-            document = entity(item, statement("Q4167410"))
-    world.pages[title] = page
-    world.add(document)
-
 
 def recorded(folder: Path) -> World:
     """The entities of the recorded answers, as they were recorded."""

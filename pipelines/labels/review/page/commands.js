@@ -7,7 +7,7 @@ import { ask } from "./requests.js";
 import * as selection from "./selection.js";
 import { activeCard, focusCard, hits, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
 import * as queue from "./queue.js";
-import { confirm, drafts, pick, showHelp, showLandmarks, write } from "./dialogs.js";
+import { confirm, drafts, fresh, known, pick, showHelp, showLandmarks, write } from "./dialogs.js";
 
 const SEPARATOR = ">";
 const group = (number) => review.groups.get(number);
@@ -35,11 +35,6 @@ async function done(action) {
   return was;
 }
 
-function answerQueue(answer) {
-  const label = queue.current();
-  return label === undefined ? say("Nothing is left to look at") : queue.answer(label, () => answer(label));
-}
-
 export const commands = {
   rename(number = here()) {
     if (number !== null) renameInPlace(number);
@@ -64,10 +59,13 @@ export const commands = {
     if (answer) await this.merge([answer.to, number]);
   },
 
-  async move(labels) {
+  /** A class above may be suggested as the cluster, perhaps a new one. */
+  async move(labels, suggestion) {
     const homes = selection.byHome(labels);
+    const suggested = suggestion && groupNamed(suggestion);
     const answer = await pick(`Move ${labels.length === 1 ? labels[0] : `${labels.length} labels`} to`, {
       except: homes.size === 1 ? [...homes.keys()] : [], mayMake: true, does: "Move",
+      others: suggestion && !homes.has(suggested?.number) ? [suggested ? known(suggested) : fresh(suggestion)] : [],
     });
     if (!answer) return;
     const { kind } = group([...homes.keys()][0]);
@@ -112,11 +110,12 @@ export const commands = {
     return done({ do: "mark", labels: left.length ? left : groups.flatMap((each) => each.labels), irrelevant: left.length > 0 });
   },
 
-  /** The label of the queue goes where it is proposed, stays, is left out or goes elsewhere. */
-  yes: () => answerQueue((label) => act(queue.proposalFor(label).action)),
-  stays: () => answerQueue((label) => act(queue.stay(label))),
-  leaveOut: () => answerQueue((label) => act({ do: "mark", labels: [label], irrelevant: true })),
-  elsewhere: () => answerQueue((label) => commands.move([label])),
+  /** The labels of the queue's row go where it is proposed, stay, are left out or go elsewhere. */
+  yes: () => queue.answer((labels) => act(queue.proposal(labels).action)),
+  stays: () => queue.answer((labels) => act(queue.stay(labels))),
+  leaveOut: () => queue.answer((labels) => act(queue.leaveOut(labels))),
+  elsewhere: () => queue.answer((labels) => commands.move(labels, review.labels[labels[0]].hypernyms[0])),
+  except: queue.except,
 
   /** All labels that the search finds are selected. */
   selectHits() {

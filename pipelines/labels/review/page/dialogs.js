@@ -125,12 +125,11 @@ function choicesFor(text, except, mayMake) {
     .filter((group) => !except.includes(group.number) && facts(group).text.includes(wanted))
     .map((group) => ({ group, place: place(group) }))
     .sort((a, b) => compare(a.place, b.place) || (a.group.name < b.group.name ? -1 : 1));
-  const choices = groups.map(({ group }) => ({ answer: { to: group.number }, parts: described(group, wanted) }));
-  if (mayMake && text && !groupNamed(text)) {
-    choices.push({ answer: { name: text }, parts: [h("span", { class: "text" }, `New cluster “${text}”`)] });
-  }
-  return choices;
+  return [...groups.map(({ group }) => known(group, wanted)), ...(mayMake && text && !groupNamed(text) ? [fresh(text)] : [])];
 }
+
+export const known = (group, wanted = "") => ({ answer: { to: group.number }, parts: described(group, wanted) });
+export const fresh = (name) => ({ answer: { name }, parts: [h("span", { class: "text" }, `New cluster “${name}”`)] });
 
 const compare = (a, b) => a.map((value, at) => value - b[at]).find(Boolean) ?? 0;
 
@@ -171,7 +170,7 @@ export function write(title, { value = "", label, does = "Save", known = [], dra
 }
 
 const KEYS = [
-  ["To look at", [["y", "yes, as proposed"], ["h", "no, it stays here"], ["e", "it belongs elsewhere"], ["o", "leave it out"]]],
+  ["To look at", [["y", "yes, as proposed"], ["h", "no, they stay here"], ["e", "they belong elsewhere"], ["o", "leave them out"], ["1–9", "take a label out of the row: it comes next"]]],
   ["Moving", [["← → ↑ ↓", "to the next card, or label"], ["Enter", "into a card's labels"], ["Esc", "back, or let go of the selection"],
     ["Home End", "first and last"], ["n", "next cluster that is not approved"], ["/", "search"], ["Tab", "to the buttons of a card"]]],
   ["Selecting", [["Space", "select the card or label"], ["Shift + arrows", "select labels on the way"], ["Ctrl + A", "all labels of the card"], ["A", "all that the search finds"]]],

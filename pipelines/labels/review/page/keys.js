@@ -1,5 +1,5 @@
 // The keyboard. Letters are commands wherever the focus is, but never while one types: on the label or card in focus or
-// those selected, else on the card to which the tab key leads; y, h, o and e are answers to the queue.
+// those selected, else on the card to which the tab key leads; y, h, o and e answer the queue, digits take labels out of its row.
 
 import * as selection from "./selection.js";
 import { closest, focusCard, neighbor } from "./board.js";
@@ -29,13 +29,14 @@ function onAnyKey(event) {
   else if (key === "/") run(event, "search");
   else if (key === "?") run(event, "help");
   else if (key === "escape") run(event, "clear");
+  else if (/^[1-9]$/.test(event.key)) run(event, "except", Number(event.key) - 1);
   else if (LETTERS[event.key]) run(event, LETTERS[event.key]);
 }
 
-function run(event, name) {
+function run(event, name, ...given) {
   event.preventDefault();
   event.stopPropagation();
-  commands[name]();
+  commands[name](...given);
 }
 
 function onKey(event) {

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.cluster.certainty import (
     are_catch_alls,
+    are_outside_core,
     bears_names,
     likelier_cluster,
     nearest_clusters,
+    specific_classes,
     vouching_fractions,
 )
+from hiertree.pipelines.labels.cluster.embedding import embed
+from hiertree.pipelines.labels.cluster.proposing import AssignedCluster, propose_assigned
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 
 CLASSES = st.frozensets(st.sampled_from("abcdefgh"), max_size=4)
@@ -33,17 +37,23 @@ def graph(*chains):
 
 
 @given(st.lists(st.tuples(CLASSES, st.integers(0, 2)), min_size=1, max_size=14))
-def test_fractions_are_those_of_pairs_one_by_one(labels):
+def test_fractions_and_cores_are_those_of_labels_one_by_one(labels):
     lineages, assignment = [lineage for lineage, _ in labels], np.array([cluster for _, cluster in labels])
     below = {name: sum(name in lineage for lineage in lineages) for name in "abcdefgh"}
     specific = [{name for name in lineage if below[name] <= max(3, len(labels) / 10)} for lineage in lineages]
-    fractions = vouching_fractions(lineages, assignment, 3)
-    for row, (_, own) in enumerate(labels):
-        for cluster in range(3):
-            others = [other for other in np.flatnonzero(assignment == cluster) if other != row and lineages[other]]
-            expected = sum(bool(specific[row] & specific[other]) for other in others) / max(len(others), 1)
-            alone = cluster == own and (assignment == cluster).sum() == 1
-            assert fractions[row, cluster] == (1 if alone else pytest.approx(expected))
+    classes, has_chain = specific_classes(lineages), np.array([bool(lineage) for lineage in lineages])
+    fractions = vouching_fractions(classes, has_chain, assignment)
+    outside = are_outside_core(classes, has_chain, assignment)
+    for row, (lineage, own) in enumerate(labels):
+        kin = [other for other in np.flatnonzero(assignment == own) if other != row]
+        others = [other for other in kin if lineages[other]]
+        expected = sum(bool(specific[row] & specific[other]) for other in others) / max(len(others), 1)
+        assert fractions[row] == (pytest.approx(expected) if kin else 1)
+        holders = {name: [other for other in others if name in specific[other]] for name in below}
+        shared = [name for name in below if len(holders[name]) >= 2 and 2 * len(holders[name]) > len(others)]
+        core = [name for name in shared if below[name] == min(below[other] for other in shared)]
+        is_above = any(specific[row] <= specific[other] for name in core for other in holders[name])
+        assert outside[row] == bool(lineage and core and not specific[row] & set(core) and not is_above)
 
 
 def test_a_cluster_of_a_general_name_or_of_one_that_others_stand_below_is_a_catch_all():
@@ -56,12 +66,29 @@ def test_a_cluster_of_a_general_name_or_of_one_that_others_stand_below_is_a_catc
     assert not are_catch_alls(names[:4], bears[:4, :4], two)[2:].any()
 
 
-def test_a_likelier_cluster_vouches_or_is_named_by_the_nearest_class_above():
-    names, none = ["lake", "river", "fort"], np.zeros(3, dtype=bool)
-    assert likelier_cluster(np.array([0.2, 0.6, 0.0]), (), names, none, 0) == 1
-    assert likelier_cluster(np.array([0.2, 0.4, 0.0]), ("castle", "forts"), names, none, 0) == 2
-    assert likelier_cluster(np.array([0.9, 0.4, 0.0]), ("lake",), names, none, 0) is None
-    assert likelier_cluster(np.array([0.2, 0.6, 0.0]), (), names, np.array([False, True, False]), 0) is None
+def test_a_likelier_cluster_is_that_of_the_narrowest_core_or_named_by_the_nearest_class_above():
+    names = ["lake", "river", "fort", ""]
+    assert likelier_cluster({0: 2, 1: 9, 2: 7}, ("lakes",), names, 0) == 2
+    assert likelier_cluster({0: 2}, ("castle", "forts", "river"), names, 0) == 2
+    assert likelier_cluster({}, ("lake",), names, 0) is None
+
+
+def test_an_archive_among_museums_is_in_doubt_and_goes_to_where_most_are_archives():
+    chains = [(f"{name} museum", "museum", "institution") for name in ("art", "sea")]
+    chains += [("town archive", "archive", "institution"), ("state archive", "archive"), ("film archive", "archive")]
+    labels = [chain[0] for chain in chains]
+    hypernyms = Hypernyms(
+        {edge: "" for chain in chains for edge in pairwise(chain) if edge != ("archive", "institution")}
+        | {("town archive", "institution"): ""},
+        {name: name for chain in chains for name in chain},
+        {label: (label,) for label in labels},
+    )
+    clusters = [AssignedCluster(labels=tuple(labels[:3])), AssignedCluster(labels=tuple(labels[3:]))]
+    embedding = embed(labels, PlaceNounEncoder(), hypernyms=hypernyms)
+    members = members_of(propose_assigned(embedding, dict.fromkeys(labels, 1), clusters, levels=0))
+    assert members["town archive"].vouched == 1
+    assert (members["town archive"].doubt, members["town archive"].target) == ("above it: archive", "archive")
+    assert [members[label].doubt for label in labels if label != "town archive"] == [""] * 4
 
 
 def test_a_second_encoder_compares_the_three_nearest_of_each_cluster():

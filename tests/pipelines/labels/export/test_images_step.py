@@ -15,32 +15,25 @@ from hiertree.datasets import load_table
 from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels import ImagesSettings, build, images_step, read_landmarks
+from hiertree.pipelines.labels import ImagesSettings, images_step, read_landmarks
 from hiertree.pipelines.labels.export.images import _held_out
 
 
 @pytest.fixture(scope="module")
-def washington(shared_data, tmp_path_factory):
+def listing(washington, shared_data, tmp_path_factory):
     """The tree of Washington's landmarks, their photos unpacked, and the table of the photos."""
-    folder, source = tmp_path_factory.mktemp("washington"), shared_data / "gldv2_washington"
-    plan = {"landmarks": source / "landmarks_washington_full.csv", "columns": {"instance_of": "supercategory"}}
-    build(plan, out=folder / "built")
+    photos, source = tmp_path_factory.mktemp("photos"), shared_data / "gldv2_washington"
     with zipfile.ZipFile(source / "gldv2_wa_112px.zip") as archive:
-        archive.extractall(folder / "photos")
-    return folder / "built", folder / "photos", source / "gldv2_wa_images.csv"
+        archive.extractall(photos)
+    return washington[0].folder, photos, source / "gldv2_wa_images.csv"
 
 
-def test_washington_photos_become_two_splits_that_training_loads(washington, tmp_path):
-    tree, photos, table = washington
+def test_washington_photos_become_two_splits_that_training_loads(listing, tmp_path):
+    tree, photos, table = listing
     folder = images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
     loaded = {
         split: load_table(
-            folder.table,
-            split,
-            root=folder.root,
-            image="image",
-            levels=list(folder.levels),
-            split_column="split",
+            folder.table, split, root=folder.root, image="image", levels=list(folder.levels), split_column="split"
         )
         for split in ("train", "test")
     }
@@ -60,10 +53,10 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of datasets
-def test_the_library_datasets_loads_the_list_and_its_images(washington, tmp_path, monkeypatch):
+def test_the_library_datasets_loads_the_list_and_its_images(listing, tmp_path, monkeypatch):
     huggingface = pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    tree, photos, table = washington
+    tree, photos, table = listing
     settings = ImagesSettings(images=photos, image_table=table, min_images=60)
     listed = images_step(tree, out=tmp_path / "listed", settings=settings)
     rows = huggingface.load_dataset(str(tmp_path / "listed"), cache_dir=str(tmp_path / "cache"))["train"]
@@ -79,8 +72,8 @@ def test_the_library_datasets_loads_the_list_and_its_images(washington, tmp_path
     assert sorted(pictures["train"]["hierarchical_label"]) == sorted(images["hierarchical_label"])
 
 
-def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
-    tree, photos, table = washington
+def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(listing, tmp_path):
+    tree, photos, table = listing
     names = ("one", "again", "other")
     for name, seed in zip(names, (0, 0, 1), strict=True):
         images_step(tree, out=tmp_path / name, settings=ImagesSettings(images=photos, image_table=table, seed=seed))
@@ -144,11 +137,7 @@ def test_ids_written_otherwise_are_counted_and_named(small_export, tmp_path, cap
 
 
 @settings(max_examples=50)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    fraction=st.floats(0, 1),
-    seed=st.integers(0, 5),
-)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), fraction=st.floats(0, 1), seed=st.integers(0, 5))
 def test_every_supercategory_gives_its_fraction_but_for_rounding(sizes, fraction, seed):
     paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
     mask = np.array(_held_out(paths, fraction, seed=seed))
@@ -161,15 +150,15 @@ def test_every_supercategory_gives_its_fraction_but_for_rounding(sizes, fraction
     ("options", "error"),
     [({"hold_out": 1.5}, OptionError), ({"min_images": 0}, OptionError), ({"min_images": 10**6}, ImageError)],
 )
-def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, options, error):
-    tree, photos, table = washington
+def test_bad_options_are_refused_and_nothing_is_written(listing, tmp_path, options, error):
+    tree, photos, table = listing
     with pytest.raises(error):
         images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table, **options))
     assert not (tmp_path / "listed").exists()
 
 
-def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
-    tree, photos, table = washington
+def test_the_command_prints_the_section_of_a_recipe(listing, tmp_path):
+    tree, photos, table = listing
     call = ["labels", "images", str(tree), "--images", str(photos), "--image-table", str(table)]
     done = CliRunner().invoke(commands, [*call, "--out", str(tmp_path / "listed")])
     assert done.exit_code == 0, done.output

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from xml.etree import ElementTree as ET
 
 import pytest
 from PIL import Image
@@ -18,6 +19,7 @@ from hiertree.pipelines.labels.export.tree_page import (
 )
 from hiertree.tree import LabelTree
 
+SVG = "{http://www.w3.org/2000/svg}"
 CATEGORY = "http://commons.wikimedia.org/wiki/Category:"
 HOSTILE = "</script><script>document.title='taken'</script><b>&amp;"
 ROWS = [
@@ -70,7 +72,7 @@ def test_the_page_is_one_file_and_the_same_every_time(export, images, tmp_path):
     for name in ("a.html", "b.html"):
         show_tree(export, out=tmp_path / name, settings=TreeSettings(title="Trees & <lakes>", images=images))
     text = (tmp_path / "a.html").read_text()
-    for end in ("html", "svg", "png"):
+    for end in ("html", "svg"):
         assert (tmp_path / f"a.{end}").read_bytes() == (tmp_path / f"b.{end}").read_bytes()
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     assert "<title>Trees &amp; &lt;lakes&gt;</title>" in text
@@ -130,13 +132,23 @@ def test_the_page_is_searched_and_unfolded_by_keyboard(export, images, tmp_path)
         browser.quit()
 
 
-def test_all_characters_that_the_drawing_cannot_show_are_one_warning(tmp_path):
-    leaf = TreeNode("9", "label", 1, (), ())
-    lakes = TreeNode("城湖", "supercategory", 1, (leaf,), ())
-    root = TreeNode("all", "all", 1, (TreeNode("natural", "kind", 1, (lakes,), ()),), ())
-    with pytest.warns(
-        UserWarning, match=r"tree\.svg and \.png show boxes for 2 characters, .*font\.family"
-    ) as warnings_of_step:
-        draw_tree(tmp_path / "tree", root)
-    assert len(warnings_of_step) == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"tree.svg", "tree.png"}
+def test_blocks_of_the_drawing_are_as_high_as_their_landmarks_are_many(export):
+    root = ET.fromstring(draw_tree(tree_of(export)))
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    blocks = [(float(block.attrib["x"]), float(block.attrib["height"])) for block in root.iter(f"{SVG}rect")]
+    texts = [text.text.rsplit("  ", 1) for text in root.iter(f"{SVG}text")]
+    assert texts == [[name, count] for count, *names in (("9", "natural", "wet", "water"),
+                     ("4", "human-made", "built", "bridge")) for name in names]  # fmt: skip
+    assert [value for _, value in blocks] == pytest.approx([height * int(count) / 13 for _, count in texts], abs=0.01)
+    assert [left for left, _ in blocks] == [0, width / 3, 2 * width / 3] * 2
+
+
+def test_the_drawing_holds_names_of_any_script_and_no_markup():
+    nodes = [
+        TreeNode(f"城湖 <b>&{n}", "supercategory", 1, (TreeNode("9", "label", 1, (), ()),), ()) for n in range(200)
+    ]
+    tree = TreeNode("all", "all", 200, (TreeNode("natural", "kind", 200, tuple(nodes), ()),), ())
+    texts = [text.text for text in ET.fromstring(draw_tree(tree)).iter(f"{SVG}text")]
+    assert texts == ["natural  200"]  # the others are too low for a name
+    tall = TreeNode("all", "all", 1, (TreeNode("natural", "kind", 1, (nodes[0],), ()),), ())
+    assert [text.text for text in ET.fromstring(draw_tree(tall)).iter(f"{SVG}text")][1] == "城湖 <b>&0  1"

@@ -42,7 +42,13 @@ def test_the_bound_is_that_of_all_draws_one_by_one(certain, data):
 def test_of_many_labels_the_bound_is_clopper_and_pearsons():
     assert upper_bound(6, 40, 10**6) == pytest.approx(beta.ppf(0.95, 7, 34), abs=1e-4)
     assert str(SampleResult(40, 40, 6, 10**6)) == "of 40 certain ones 6 were wrong: 15 %, at most 27 % (95 %)"
-    assert str(SampleResult(40, 0, 0, 90)) == "40 certain labels to check"
+    assert str(SampleResult(40, 0, 0, 90)) == "40 certain labels to check; if none is wrong, at most 4 % are (95 %)"
+
+
+@given(st.integers(1, 400))
+def test_a_sample_is_the_smallest_of_which_none_wrong_reaches_the_target(certain):
+    size = sampling.sample_size(certain)
+    assert upper_bound(0, size, certain) <= sampling.TARGET < upper_bound(0, size - 1, certain)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 15))
@@ -87,7 +93,8 @@ def test_what_resembles_the_wrong_ones_loses_its_certainty_and_others_are_drawn(
     assert sum(label.startswith("good") for label in sample.doubted) < 10
     assert not set(sample.labels) & (set(sample.doubted) | set(drawn))
     doubts = {m.label: m.doubt for c in reviewed_proposal(proposal, after(state, sample)).clusters for m in c.labels}
-    assert {doubts[label] for label in sample.doubted} == {"like those that were wrong"}
+    assert set(wrong) < set(sample.doubted)  # the next bound is not of those
+    assert {doubts[label] for label in set(sample.doubted) - set(wrong)} == {"like those that were wrong"}
     assert {doubts[label] for label in drawn} == {""}
 
 

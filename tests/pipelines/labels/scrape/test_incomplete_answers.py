@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,26 +24,26 @@ Parameters = Mapping[str, str]
 class Answering:
     """A transport that answers with what a function makes of each request, and keeps the requests."""
 
-    def __init__(self, answer: Callable[[Parameters], Any]) -> None:
+    def __init__(self, answer):
         self._answer, self.asked = answer, list[Parameters]()
 
-    def get(self, url: str, parameters: Parameters | None = None) -> HttpAnswer:
+    def get(self, url, parameters=None):
         assert url
         self.asked.append(parameters or {})
         document = self._answer(parameters or {})
         return HttpAnswer(200, {}, document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
-def in_turn(*answers: Any) -> Answering:
+def in_turn(*answers):
     left: Iterator[Any] = iter(answers)
     return Answering(lambda _: next(left))
 
 
-def client(transport: Answering, **settings: Any) -> Client:
+def client(transport, **settings):
     return Client(transport, settings=ScrapeSettings(**settings), clock=FakeTime().clock)
 
 
-def page(title: str, item: str | None = None, **properties: Any) -> dict[str, Any]:
+def page(title, item=None, **properties):
     return {
         "pageid": 1,
         "ns": 14,
@@ -53,15 +53,15 @@ def page(title: str, item: str | None = None, **properties: Any) -> dict[str, An
     }
 
 
-def whole(*pages: Any) -> dict[str, Any]:
+def whole(*pages):
     return {"batchcomplete": True, "query": {"pages": list(pages)}}
 
 
-def going_on(*pages: Any, to: str = "1") -> dict[str, Any]:
+def going_on(*pages, to="1"):
     return {"continue": {"ppcontinue": to, "continue": "||"}, "query": {"pages": list(pages)}}
 
 
-def items(transport: Answering, *titles: str) -> dict[str, str | None]:
+def items(transport, *titles):
     pages = action_api.ask_pages(client(transport), titles)
     return {fact.key: fact.item if fact.status == "found" else fact.status for fact in pages}
 
@@ -157,11 +157,11 @@ def store(tmp_path):
         yield store
 
 
-def ask(store: Store, transport: Answering, **settings: Any) -> None:
+def ask(store, transport, **settings):
     ask_missing(store, client(transport, **settings))
 
 
-def missing_but(left_out: set[str]) -> Callable[[Parameters], Any]:
+def missing_but(left_out):
     """Answers in which every page but some is missing."""
     return lambda asked: whole(
         *({"ns": 14, "title": key, "missing": True} for key in asked["titles"].split("|") if key not in left_out)

@@ -3,7 +3,7 @@
 import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.tools import FakeTime, scrape
-from wikimedia.world import CommonsPage, entity, statement
+from wikimedia.world import entity, statement
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels.scrape.action_api import move_target
@@ -53,33 +53,6 @@ def test_wikitext_that_names_no_category_leads_nowhere(wikitext):
 
 def test_entities_in_a_title_are_read():
     assert move_target("{{Category redirect|AT&amp;T Stadium}}") == "Category:AT&T Stadium"
-
-
-WORLD = World(
-    pages={
-        "Category:Soft": CommonsPage(soft="Lake", template="Template:Category redirect"),
-        "Category:Hard": CommonsPage(hard="Category:Hard 2"),
-        "Category:Hard 2": CommonsPage(hard="Category:Lake"),
-        "Category:Abroad": CommonsPage(hard="w:Category:Lake"),
-        "Category:Lake": CommonsPage(item="Q1"),
-    }
-)
-WORLD.add(entity("Q1", statement("Q23397")), entity("Q23397", labels={"en": "lake"}))
-
-
-@pytest.mark.parametrize("source", ["api", "html"])
-def test_redirects_end_alike_by_both_sources_and_another_wiki_is_settled(tmp_path, source):
-    names = ("Soft", "Hard", "Abroad", "Lake")
-    with Store(tmp_path / "store.sqlite") as store, Wikimedia(WORLD) as wikimedia:
-        store.add_landmarks([LandmarkRow(name, name, f"Category:{name}", None) for name in names])
-        scrape(store, wikimedia, FakeTime(), source=source)
-        ends = {outcome.landmark_id: (outcome.status, outcome.origin.reason) for outcome in outcomes(store)}
-        assert store.counts()["failures"] == 0
-        requests = [
-            request for request in wikimedia.asked if "Category:Abroad" in request.keys or "Abroad" in request.path
-        ]
-    assert ends == dict.fromkeys(names, ("labeled", "")) | {"Abroad": ("unlabeled", "redirect to another wiki")}
-    assert len(requests) == 1
 
 
 def test_an_id_that_wikidata_cannot_have_is_settled_by_halving_its_batch(tmp_path):

@@ -3,15 +3,16 @@
 import csv
 import json
 import time
+from functools import partial
 
 import pytest
-from wikimedia import Wikimedia, World
+from printed_commands import status_of
+from wikimedia import Places, Wikimedia, World
 from wikimedia.tools import CONTACT
 from wikimedia.world import entity, statement
 
 from hiertree.errors import OptionError, ScrapeError
 from hiertree.io.tables import read_table
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.settings import ScrapeSettings
@@ -19,10 +20,7 @@ from hiertree.pipelines.labels.settings import ScrapeSettings
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
 
 
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["labels", *map(str, arguments)])
-    return ended.value.code or 0
+run = partial(status_of, "labels")
 
 
 def web_options(wikimedia):
@@ -41,7 +39,7 @@ def table(tmp_path):
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     store, types, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         options = ["--source", source, "--table", types, "--json-lines", log, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
     assert "60 landmarks\n      48 labeled" in capsys.readouterr().out
@@ -56,7 +54,7 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
 def test_what_comes_next_is_said_only_where_something_is_labeled(tmp_path, capsys, monkeypatch, category):
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     (tmp_path / "t.csv").write_text(f"landmark_id,category\n1,{category}\n")
-    with Wikimedia(World.numbered(1)) as wikimedia:
+    with Wikimedia(Places.numbered(1)) as wikimedia:
         assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 0
     printed = capsys.readouterr()
     assert ("next: hiertree labels clean" in printed.err) == ("1 labeled" in printed.out) == ("no:" not in category)
@@ -73,7 +71,7 @@ def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, ca
 def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text('{"event": "end"}\n{"event": "bat')
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--json-lines", log, *web_options(wikimedia)) == 0
     first, half, *lines = log.read_text().splitlines()
     assert (first, half) == ('{"event": "end"}', '{"event": "bat')
@@ -82,7 +80,7 @@ def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
 
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
     store = tmp_path / "s.sqlite"
-    with Wikimedia(World.numbered(60), fault=lambda index: "503" if index == 0 else None, retry_after=0) as wikimedia:
+    with Wikimedia(Places.numbered(60), fault=lambda index: "503" if index == 0 else None, retry_after=0) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 3
         printed = capsys.readouterr()
@@ -151,7 +149,7 @@ def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, t
         pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
         self.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
 
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         with monkeypatch.context() as full:
             full.setattr(Store, "__init__", small)
             assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 2
@@ -162,7 +160,7 @@ def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, t
 
 
 def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         wikimedia.forbidden = True
         assert run("scrape", table, "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 2
         assert len(wikimedia.asked) == 1
@@ -252,7 +250,7 @@ def test_a_plan_of_scraped_values_asks_for_the_hypernyms_alone(springs, tmp_path
 @pytest.mark.parametrize(("stage", "key"), [("page", "Category:Place 0"), ("item", "Q10000"), ("label", "Q100")])
 def test_damaged_json_in_a_store_gives_one_line_and_is_mended_by_asking_again(table, tmp_path, capsys, stage, key):
     store = tmp_path / "s.sqlite"
-    with Wikimedia(World.numbered(60)) as wikimedia:
+    with Wikimedia(Places.numbered(60)) as wikimedia:
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
         output = capsys.readouterr().out
         with Store(store) as open_store, open_store.connection as connection:

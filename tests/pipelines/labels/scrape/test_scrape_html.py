@@ -1,13 +1,13 @@
 """The html source: the recorded page, every shape of infobox, and the same labels as by the api."""
 
 import pytest
-from wikimedia import Wikimedia, World
+from wikimedia import Places, Wikimedia
 from wikimedia.answers import page_answer
 from wikimedia.tools import FakeTime, places, scrape
 
 from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
-from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
+from hiertree.pipelines.labels.scrape.outcomes import tally
 from hiertree.pipelines.labels.scrape.store import Store
 
 TITLE = "<title>Category:A - Wikimedia Commons</title>"
@@ -99,7 +99,7 @@ def test_a_whole_page_that_is_not_the_categorys_own_says_nothing_about_it(head):
 
 
 def test_another_page_than_was_asked_for_is_a_failure_and_asked_for_again_by_retry(tmp_path):
-    with Store(tmp_path / "store.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
+    with Store(tmp_path / "store.sqlite") as store, Wikimedia(Places.numbered(40)) as wikimedia:
         store.add_landmarks(places(40))
         wikimedia.moved = {"/wiki/Category:Place_0": "/wiki/Category:Place_15"}
         scrape(store, wikimedia, FakeTime(), source="html")
@@ -117,7 +117,7 @@ def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
 
 
 def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
-    world = World.numbered(40)
+    world = Places.numbered(40)
     _, html = page_answer(world, "Category:Place 0")
     page_facts = read_page("Category:Place 0", html)
     assert page_facts.read == (("kind 0", "Category:X"),)
@@ -130,34 +130,3 @@ def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
     with pytest.raises(TryAgain, match="truncated page"):
         read_page("Category:A", "<!DOCTYPE html><html><body>")
-
-
-@pytest.mark.parametrize("noted", [False, True])
-def test_one_world_by_api_and_html_gives_one_store(tmp_path, noted):
-    facts_of_source, world = {}, World.numbered(40)
-    world.noted = noted
-    for source in ("api", "html"):
-        with Store(tmp_path / f"{source}.sqlite") as store, Wikimedia(world) as wikimedia:
-            store.add_landmarks(places(40))
-            scrape(store, wikimedia, FakeTime(), source=source)
-            facts_of_source[source] = {
-                int(outcome.landmark_id): (outcome.status, outcome.origin.item, outcome.values)
-                for outcome in outcomes(store)
-                if outcome.status != "unlabeled"
-            }
-            if source == "html":
-                reasons = {
-                    int(outcome.landmark_id): outcome.origin.reason
-                    for outcome in outcomes(store)
-                    if outcome.origin.reason
-                }
-    assert facts_of_source["api"] == facts_of_source["html"]
-    assert len(facts_of_source["api"]) == 40 - len(reasons)
-    assert reasons == {
-        3: "missing page",
-        4: "no infobox",
-        8: "no instance of",
-        12: "no infobox",
-        13: "redirect loop",
-        14: "Wikimedia page",
-    }

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from wikimedia import ReceivedRequest, Wikimedia
+from wikimedia import Wikimedia
 from wikimedia.places import KINDS, Places
 from wikimedia.server import FAULTS as ALL_FAULTS
 from wikimedia.server import FURTHER_FAULTS, LOSSES
@@ -35,7 +35,7 @@ from wikimedia.tools import CONTACT, FakeTime
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels.scrape import count_failed, scrape
 from hiertree.pipelines.labels.scrape.client import Clock
-from hiertree.pipelines.labels.scrape.outcomes import ScrapeOutcome, outcomes
+from hiertree.pipelines.labels.scrape.outcomes import outcomes
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.settings import ScrapeSettings
 
@@ -59,7 +59,7 @@ class Misfortune:
     on_kill: Callable[[], None] = lambda: None
     killed: bool = False
 
-    def fault(self, index: int) -> str | None:
+    def fault(self, index):
         if index == self.kill_at:
             self.on_kill()
             self.killed = True
@@ -73,7 +73,7 @@ class Scraping(RuleBasedStateMachine):
     runs = 0
 
     @initialize(source=st.sampled_from(["api", "api", "html"]), kinds=SEVERAL)
-    def begin(self, source: str, kinds: list[str]) -> None:
+    def begin(self, source, kinds):
         self.source, self.universe, self.time = source, Places(), FakeTime()
         self.root = Path(tempfile.mkdtemp())
         self.folder, self.deaths = self.root, 0
@@ -83,7 +83,7 @@ class Scraping(RuleBasedStateMachine):
         )
         self.grow(kinds)
 
-    def teardown(self) -> None:
+    def teardown(self):
         if not hasattr(self, "root"):
             return
         try:
@@ -95,14 +95,14 @@ class Scraping(RuleBasedStateMachine):
             shutil.rmtree(self.root)
 
     @property
-    def store(self) -> Path:
+    def store(self):
         return self.folder / "store.sqlite"
 
-    def truth(self) -> list[tuple[str, tuple[str, ...]]]:
+    def truth(self):
         return self.universe.api if self.source == "api" else self.universe.html
 
     @rule(kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
-    def grow(self, kinds: list[str]) -> None:
+    def grow(self, kinds):
         """Further landmarks are listed."""
         for kind in kinds:
             self.universe.add_place(kind)
@@ -110,41 +110,41 @@ class Scraping(RuleBasedStateMachine):
             csv.writer(file).writerows([("landmark_id", "category"), *enumerate(self.universe.urls)])
 
     @rule(faults=FAULTS)
-    def run(self, faults: list[str | None]) -> None:
+    def run(self, faults):
         """A run among faults, which may end with some landmarks failed, or give up."""
         self.scrape(faults)
 
     @rule(faults=FAULTS, kill_at=st.integers(0, 20))
-    def run_and_be_killed(self, faults: list[str | None], kill_at: int) -> None:
+    def run_and_be_killed(self, faults, kill_at):
         """The process dies when it makes a request."""
         self.scrape(faults, kill_at)
 
     @precondition(lambda self: not self.poisoned)
     @rule(index=st.integers(0, 15))
-    def poison(self, index: int) -> None:
+    def poison(self, index):
         """The server refuses whatever asks for this landmark."""
         self.poisoned.add(index % len(self.universe.urls))
 
     @precondition(lambda self: self.poisoned)
     @rule()
-    def heal(self) -> None:
+    def heal(self):
         """It does no longer."""
         self.poisoned.clear()
 
     @invariant()
-    def nothing_stored_is_wrong(self) -> None:
+    def nothing_stored_is_wrong(self):
         """A landmark is as it truly is, or still to be asked for."""
         truth = self.truth() if hasattr(self, "root") else []
         for key, outcome in self.stored().items() if truth else ():
             assert outcome.status in ("failed", "pending") or seen(outcome) == truth[key]
 
-    def stored(self) -> dict[int, ScrapeOutcome]:
+    def stored(self):
         if not self.store.exists():
             return {}
         with Store(self.store, create=False) as store:
             return {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
 
-    def scrape(self, faults: list[str | None], kill_at: int = -1) -> tuple[int, int] | None:
+    def scrape(self, faults, kill_at=-1):
         """Scrape; returns how many failed of how many, or None where the run did not come to its end."""
         misfortune = Misfortune(faults, kill_at, self.leave_behind)
         poisoned = {self.universe.title(index) for index in self.poisoned}
@@ -166,7 +166,7 @@ class Scraping(RuleBasedStateMachine):
             Scraping.runs += 1
             self.check_politeness()
 
-    def leave_behind(self) -> None:
+    def leave_behind(self):
         """What a kill leaves: the store's files as they are."""
         self.deaths += 1
         folder = self.root / str(self.deaths)
@@ -174,12 +174,12 @@ class Scraping(RuleBasedStateMachine):
         for file in self.folder.glob("store.sqlite*"):
             shutil.copy(file, folder / file.name)
 
-    def sleep(self, seconds: float, misfortune: Misfortune) -> None:
+    def sleep(self, seconds, misfortune):
         if misfortune.killed:
             raise Killed
         self.time.sleep(seconds)
 
-    def check_politeness(self) -> None:
+    def check_politeness(self):
         """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
         arrivals = [request.time for request in self.server.asked]
         self.arrivals = [*getattr(self, "arrivals", [])[-1:], *arrivals]
@@ -190,18 +190,18 @@ class Scraping(RuleBasedStateMachine):
             assert not [at for at in self.arrivals if begin + 1e-4 < at < end - 1e-4]
 
 
-def title_of(key: str) -> str:
+def title_of(key):
     return unquote(key.removeprefix("/wiki/")).replace("_", " ")
 
 
-def wait_after(request: ReceivedRequest) -> float:
+def wait_after(request):
     """The seconds that the answer asks the client to wait; a date has no fractions of them."""
     if request.fault not in ASKS_TO_WAIT or (request.fault == "maxlag" and request.path.startswith("/wiki/")):
         return 0
     return WAIT - (request.fault == "429 date")
 
 
-def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
+def seen(outcome):
     return outcome.origin.reason, tuple(value.text for value in outcome.values or ())
 
 
@@ -220,14 +220,21 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
     assert Scraping.runs > 150
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-@pytest.mark.parametrize("source", ["api", "html"])
-def test_every_kind_of_place_is_found_as_it_is(tmp_path, kind, source):
-    universe, time = Places(), FakeTime()
-    universe.add_place(kind)
-    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{universe.urls[0]}\n", encoding="utf-8")
-    with Wikimedia(universe) as server:
-        asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
-        scrape(tmp_path / "t.csv", store=tmp_path / "s.sqlite", settings=asking, clock=time.clock)
-    with Store(tmp_path / "s.sqlite") as store:
-        assert [seen(outcome) for outcome in outcomes(store)] == (universe.api if source == "api" else universe.html)
+@pytest.mark.parametrize("noted", [False, True])
+def test_every_kind_of_place_is_found_as_it_is_by_either_source(tmp_path, noted):
+    universe, facts_of_source = Places(noted=noted), {}
+    for kind in KINDS:
+        universe.add_place(kind)
+    rows = "".join(f"{index},{url}\n" for index, url in enumerate(universe.urls))
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n{rows}", encoding="utf-8")
+    for source, truth in (("api", universe.api), ("html", universe.html)):
+        with Wikimedia(universe) as server, Store(tmp_path / f"{source}.sqlite") as store:
+            asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
+            scrape(tmp_path / "t.csv", store=store.path, settings=asking, clock=FakeTime().clock)
+            assert dict(zip(KINDS, map(seen, outcomes(store)), strict=True)) == dict(zip(KINDS, truth, strict=True))
+            assert store.counts()["failures"] == 0
+            labeled = [outcome for outcome in outcomes(store) if outcome.status != "unlabeled"]
+            facts_of_source[source] = [(outcome.origin.item, outcome.values) for outcome in labeled]
+            abroad = universe.title(list(KINDS).index("abroad"))
+            assert [title_of(key) for request in server.asked for key in request.keys].count(abroad) == 1
+    assert facts_of_source["api"] == facts_of_source["html"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 from torchvision.datasets import ImageFolder
 
@@ -33,26 +30,26 @@ STILL = np.full((4, DRAWS), 0.5, dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
-def dataset() -> ImageDataset:
+def dataset():
     return load_synthetic("train", families=2, kinds=2, instances=2, images=4, image_size=16)
 
 
 @pytest.fixture(scope="module")
-def images(dataset: ImageDataset) -> Tensor:
+def images(dataset):
     return ImageViews(dataset.images, ImageSettings(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
 
 
-def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
+def test_numbers_differ_between_seeds_epochs_and_batches():
     keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
     draws = {batch_draws(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
     assert len(draws) == len(keys)
 
 
-def test_middle_numbers_leave_glyphs_as_they_are(images: Tensor) -> None:
+def test_middle_numbers_leave_glyphs_as_they_are(images):
     assert torch.equal(move_glyphs(images, STILL, GlyphAugmentation()), images)
 
 
-def test_glyphs_shift_by_the_fraction_of_the_image_asked_for() -> None:
+def test_glyphs_shift_by_the_fraction_of_the_image_asked_for():
     dot = torch.zeros(1, 1, 20, 20, dtype=torch.uint8)
     dot[0, 0, 10, 10] = 255
     draws = STILL[:1].copy()
@@ -61,7 +58,7 @@ def test_glyphs_shift_by_the_fraction_of_the_image_asked_for() -> None:
     assert shifted.nonzero().tolist() == [[0, 0, 10, 8]]
 
 
-def test_glyphs_turn_without_changing_their_size() -> None:
+def test_glyphs_turn_without_changing_their_size():
     bar = torch.zeros(1, 1, 41, 41, dtype=torch.uint8)
     bar[0, 0, 19:22, 8:33] = 255
     draws = STILL[:1].copy()
@@ -70,7 +67,7 @@ def test_glyphs_turn_without_changing_their_size() -> None:
     assert torch.equal(turned, bar.transpose(2, 3))
 
 
-def test_glyphs_are_never_mirrored() -> None:
+def test_glyphs_are_never_mirrored():
     corner = torch.zeros(64, 1, 28, 28, dtype=torch.uint8)
     corner[:, :, 6:10, 6:22] = 255  # an "F" without its arm: top bar and left stem
     corner[:, :, 6:22, 6:10] = 255
@@ -79,12 +76,12 @@ def test_glyphs_are_never_mirrored() -> None:
     assert bool((left > right).all())
 
 
-def test_photo_crop_of_everything_is_the_image_itself(images: Tensor) -> None:
+def test_photo_crop_of_everything_is_the_image_itself(images):
     settings = PhotoAugmentation(smallest_area=1.0, flip=False)
     assert torch.equal(crop_photo(images[0], STILL[0], settings, size=16), images[0])
 
 
-def test_photo_flip_mirrors_half_of_the_images(images: Tensor) -> None:
+def test_photo_flip_mirrors_half_of_the_images(images):
     settings = PhotoAugmentation(smallest_area=1.0)
     low, high = STILL[0].copy(), STILL[0].copy()
     low[4], high[4] = 0.49, 0.51
@@ -93,14 +90,14 @@ def test_photo_flip_mirrors_half_of_the_images(images: Tensor) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 300), (3, 300, 1), (1, 7, 5)])
-def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
+def test_photo_crop_copes_with_any_shape(shape):
     photo = torch.randint(0, 256, shape, dtype=torch.uint8)
     for row in batch_draws(20, seed=0, epoch=0, batch=0):
         assert crop_photo(photo, row, PhotoAugmentation(), size=16).shape == (shape[0], 16, 16)
 
 
 @pytest.mark.parametrize("augmentation", [GlyphAugmentation(), PhotoAugmentation(), NoAugmentation()])
-def test_cache_changes_nothing(dataset: ImageDataset, augmentation: GlyphAugmentation) -> None:
+def test_cache_changes_nothing(dataset, augmentation):
     key = BatchKey(3, 7, [5, 0, 5])
     batches = [
         ImageViews(dataset.images, ImageSettings(size=16, cache=cache, augmentation=augmentation), augment=0)[
@@ -111,24 +108,24 @@ def test_cache_changes_nothing(dataset: ImageDataset, augmentation: GlyphAugment
     assert torch.equal(*batches)
 
 
-def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset: ImageDataset) -> None:
+def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset):
     first, second = ImageViews(dataset.images, ImageSettings(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
     assert not torch.equal(first, second)
 
 
-def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
+def test_evaluation_sees_images_unchanged(dataset):
     views = ImageViews(dataset.images, ImageSettings(size=16, augmentation=PhotoAugmentation()))
     image = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(views[BatchKey(9, 9, [2])].images[0], image)
 
 
-def test_evaluation_can_crop_the_center_of_a_larger_image(dataset: ImageDataset) -> None:
+def test_evaluation_can_crop_the_center_of_a_larger_image(dataset):
     view = ImageViews(dataset.images, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
     image = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(view, image[:, 2:14, 2:14])
 
 
-def test_evaluation_can_squeeze_an_image_before_the_crop_as_pillow_does() -> None:
+def test_evaluation_can_squeeze_an_image_before_the_crop_as_pillow_does():
     """The authors' view of Stanford Online Products: 256 × 256 whatever the aspect ratio, of which the middle 224."""
     photo = np.random.default_rng(0).integers(0, 256, (40, 90, 3), dtype=np.uint8)
     settings = ImageSettings.model_validate({"size": 20, "resize": [24, 24], "cache": False})
@@ -137,7 +134,7 @@ def test_evaluation_can_squeeze_an_image_before_the_crop_as_pillow_does() -> Non
     assert np.abs(view.permute(1, 2, 0).numpy().astype(int) - squeezed).max() <= 1
 
 
-def test_gray_images_have_one_channel(dataset: ImageDataset) -> None:
+def test_gray_images_have_one_channel(dataset):
     assert ImageViews(dataset.images, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (
         1,
         1,
@@ -146,11 +143,11 @@ def test_gray_images_have_one_channel(dataset: ImageDataset) -> None:
     )
 
 
-def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -> None:
+def test_workers_see_the_same_batches_in_the_same_order(dataset):
     sampler = ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2)
     views = ImageViews(dataset.images, ImageSettings(size=16, cache=False), augment=0)
 
-    def batches(workers: int) -> list[list[Tensor]]:
+    def batches(workers):
         keys = EpochKeys(sampler)
         loader = batch_loader(views, keys, workers=workers)
         keys.start(5, first=1)
@@ -163,7 +160,7 @@ def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -
         assert torch.equal(expected[1], reference[1])
 
 
-def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) -> None:
+def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset):
     keys = EpochKeys(ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2))
     keys.start(2)
     all_batches = list(keys)
@@ -172,9 +169,7 @@ def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) ->
     assert len(keys) == len(all_batches) - 3
 
 
-def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
-    dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(dataset, monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda _: 2**10)  # one MiB
     assert len(ImageViews(dataset.images, ImageSettings(size=16))) == len(dataset)
     with pytest.raises(
@@ -183,7 +178,7 @@ def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
         ImageViews(dataset.images, ImageSettings(size=4096))
 
 
-def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
+def test_loader_leaves_torchs_own_generator_alone(dataset):
     state = torch.get_rng_state()
     loader = batch_loader(ImageViews(dataset.images, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
@@ -191,7 +186,7 @@ def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Path:
+def folders(tmp_path):
     """Eight classes of two images, as torchvision's ImageFolder reads them."""
     for label in range(8):
         for view in range(2):
@@ -201,18 +196,18 @@ def folders(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(dataset: Any) -> ImageDataset:
+def read(dataset):
     return as_image_dataset(dataset, name="own", split="train")
 
 
-def test_labels_are_those_of_the_items_where_targets_are_transformed(folders: Path) -> None:
-    def halved(label: int) -> int:
+def test_labels_are_those_of_the_items_where_targets_are_transformed(folders):
+    def halved(label):
         return label // 2
 
     assert read(ImageFolder(folders)).tree.level_sizes == (8,)
 
     class Joint(ImageFolder):  # as torchvision's own data sets apply what changes images and targets together
-        def __getitem__(self, index: int) -> Any:
+        def __getitem__(self, index):
             self.transforms = lambda image, label: (image, halved(label))
             return self.transforms(*super().__getitem__(index))
 
@@ -222,13 +217,13 @@ def test_labels_are_those_of_the_items_where_targets_are_transformed(folders: Pa
     assert read(ConcatDataset([ImageFolder(folders)] * 2)).paths[16:, 0].tolist() == np.repeat(range(8), 2).tolist()
 
     class Wrapper(ImageFolder):  # whose targets say something else than its items
-        def __getitem__(self, index: int) -> Any:
+        def __getitem__(self, index):
             return self.loader(self.samples[index][0]), 7 - self.targets[index]
 
     assert read(Wrapper(folders)).tree.leaves == tuple(range(7, -1, -1))
 
 
-def test_texts_and_numbers_may_be_labels_of_one_item() -> None:
+def test_texts_and_numbers_may_be_labels_of_one_item():
     pixels = torch.zeros(4, 3, 2, 2, dtype=torch.uint8)
     dataset = read([(image, name, index) for index, (image, name) in enumerate(zip(pixels, "aabb", strict=True))])
     assert (dataset.tree.level_sizes, dataset.tree.leaves) == ((2, 4), (0, 1, 2, 3))
@@ -244,7 +239,7 @@ def test_texts_and_numbers_may_be_labels_of_one_item() -> None:
         (torch.tensor([0.0, torch.inf, 1.0, 2.0]), "floating labels such as inf"),
     ],
 )
-def test_what_is_no_class_is_refused(labels: Tensor, message: str) -> None:
+def test_what_is_no_class_is_refused(labels, message):
     with pytest.raises(RecipeError, match=rf"data: labels of own.*{message}"):
         read(TensorDataset(torch.zeros(4, 3, 2, 2), labels))
 
@@ -264,12 +259,12 @@ def test_what_is_no_class_is_refused(labels: Tensor, message: str) -> None:
         ("a.png", "a str"),
     ],
 )
-def test_pixels_outside_their_range_are_refused_before_training(pixels: Any, message: str) -> None:
+def test_pixels_outside_their_range_are_refused_before_training(pixels, message):
     with pytest.raises(InputError, match=message):
         read([(pixels, label) for label in (0, 1)])
 
 
-def test_pixels_of_every_kind_are_the_same_image() -> None:
+def test_pixels_of_every_kind_are_the_same_image():
     pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), dtype=np.uint8)
     tensor = torch.from_numpy(pixels).permute(2, 0, 1)
     kinds = [Image.fromarray(pixels), pixels, pixels / 255, tensor, tensor / 255, (tensor / 255).double()]
@@ -278,8 +273,8 @@ def test_pixels_of_every_kind_are_the_same_image() -> None:
         assert np.array_equal(np.asarray(images[index]), pixels)
 
 
-def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path: Path) -> None:
-    def listing(folder: Path, *names: str, split: str = "test") -> ImageDataset:
+def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path):
+    def listing(folder, *names, split="test"):
         tree, paths = LabelTree.from_paths([("class",)]), np.zeros((len(names), 1), np.int32)
         return ImageDataset(name="own", split=split, tree=tree, paths=paths, images=FileImages(folder, names))
 

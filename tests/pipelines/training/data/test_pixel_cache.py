@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from hiertree.datasets import ImageDataset, load_table
+from hiertree.datasets import load_table
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, MissingResourceError
 from hiertree.pipelines.training.data import views
@@ -22,13 +20,13 @@ from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugment
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
 
 
-def save_photo(path: Path, seed: int) -> None:
+def save_photo(path, seed):
     pixels = np.random.default_rng(seed).integers(0, 256, (4, 6, 3), dtype=np.uint8)
     Image.fromarray(pixels).resize((60, 40)).save(path)
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> ImageDataset:
+def photos(tmp_path):
     """Ten photos of 60 × 40 pixels, five of each label."""
     for index in range(10):
         save_photo(tmp_path / f"{index}.png", index)
@@ -37,15 +35,13 @@ def photos(tmp_path: Path) -> ImageDataset:
     return load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=["label"])
 
 
-def settings(**options: object) -> ImageSettings:
+def settings(**options):
     return ImageSettings.model_validate({"size": 16, "augmentation": PhotoAugmentation(), **options})
 
 
 @pytest.mark.parametrize("resize", [None, 20, (20, 24)])
 @pytest.mark.parametrize("augment", [None, 3])
-def test_files_give_the_views_that_memory_gives(
-    photos: ImageDataset, tmp_path: Path, resize: int | tuple[int, int] | None, augment: int | None
-) -> None:
+def test_files_give_the_views_that_memory_gives(photos, tmp_path, resize, augment):
     in_memory = ImageViews(photos.images, settings(cache=True, resize=resize), augment=augment)
     in_files = ImageViews(
         photos.images, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment
@@ -54,7 +50,7 @@ def test_files_give_the_views_that_memory_gives(
         assert torch.equal(in_files[key].images, in_memory[key].images)
 
 
-def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
+def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos):
     for resize in (None, 20, (20, 20)):
         views = ImageViews(photos.images, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
         through = ImageViews(photos.images, settings(cache=True, cache_size=32, resize=resize))[
@@ -64,7 +60,7 @@ def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos
         assert (views - through).abs().mean() < 4, "of 255"
 
 
-def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
+def test_crops_of_a_larger_cache_have_more_detail(photos):
     small = PhotoAugmentation(smallest_area=0.05)
     detail = [
         ImageViews(photos.images, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
@@ -77,9 +73,7 @@ def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
     assert detail[0] < detail[1]
 
 
-def test_second_run_decodes_nothing_and_workers_share_the_files(
-    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int]
-) -> None:
+def test_second_run_decodes_nothing_and_workers_share_the_files(photos, tmp_path, decoded_count):
     cached = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
     first = ImageViews(photos.images, cached)
     assert decoded_count() == 10
@@ -91,12 +85,12 @@ def test_second_run_decodes_nothing_and_workers_share_the_files(
 
 
 @pytest.fixture
-def decoded_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+def decoded_count(monkeypatch):
     """How many images have been decoded."""
     rows: list[int] = []
     decode = ImageViews._square
 
-    def noting(views: ImageViews, index: int, size: int) -> torch.Tensor:
+    def noting(views, index, size):
         rows.append(index)
         return decode(views, index, size)
 
@@ -104,9 +98,7 @@ def decoded_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: len(rows)
 
 
-def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
-    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
-) -> None:
+def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(photos, tmp_path, monkeypatch, decoded_count):
     monkeypatch.setattr(views, "_ROWS_PER_FILE", 4)
     cached = settings(cache=True, cache_folder=str(tmp_path / "kept"))
     (tmp_path / "6.png").write_bytes(b"no image")
@@ -122,8 +114,8 @@ def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
 
 
 def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
-    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
-) -> None:
+    photos, tmp_path, monkeypatch, decoded_count
+):
     monkeypatch.setattr(views, "_ROWS_PER_FILE", 4)
     cached = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
     views_before = ImageViews(photos.images, cached)
@@ -137,9 +129,7 @@ def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
     assert differs.tolist() == [row == 5 for row in range(10)], "a run at work keeps the images that it began with"
 
 
-def test_a_disk_without_room_is_reported_before_anything_is_decoded(
-    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_is_reported_before_anything_is_decoded(photos, tmp_path, decoded_count, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     with pytest.raises(MissingResourceError, match=r"0\.0 GiB on the disk of .*kept; lower images\.cache_size"):
         ImageViews(photos.images, settings(cache=True, cache_folder=str(tmp_path / "kept")))
@@ -148,7 +138,7 @@ def test_a_disk_without_room_is_reported_before_anything_is_decoded(
 
 @pytest.mark.parametrize("augment", [None, 3])
 @pytest.mark.parametrize("cache", [False, True, "kept"])
-def test_views_of_16_bits_are_those_of_8_bits(tmp_path: Path, cache: bool | str, augment: int | None) -> None:
+def test_views_of_16_bits_are_those_of_8_bits(tmp_path, cache, augment):
     values = np.random.default_rng(0).integers(0, 256, (10, 40, 60), dtype=np.uint16)
     views = []
     for name, scaled in (("deep", values * 257), ("plain", values.astype(np.uint8))):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,12 +18,12 @@ from hiertree.pipelines.training.distributed.group import run_processes
 
 
 @pytest.fixture(autouse=True)
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_patience(monkeypatch):
     """For the process that waits in vain."""
     monkeypatch.setattr(group, "_SECONDS_TO_END", 0.5)
 
 
-def test_every_process_knows_its_place(tmp_path: Path) -> None:
+def test_every_process_knows_its_place(tmp_path):
     run_processes(started_functions.note_place, str(tmp_path), count=2)
     assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == ["0 0 2 2 127.0.0.1", "1 1 2 2 127.0.0.1"]
 
@@ -38,16 +37,14 @@ def test_every_process_knows_its_place(tmp_path: Path) -> None:
         ("crash", DeviceError, "another process has ended"),
     ],
 )
-def test_failure_of_one_ends_all_with_its_error(
-    tmp_path: Path, failure: str, error: type[Exception], message: str
-) -> None:
+def test_failure_of_one_ends_all_with_its_error(tmp_path, failure, error, message):
     with pytest.raises(error, match=message):
         run_processes(started_functions.fail, str(tmp_path), failure, count=2)
     first = tmp_path / "pid-0"
     assert not first.exists() or not psutil.pid_exists(int(first.read_text()))
 
 
-def started_from_a_script(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
+def started_from_a_script(folder):
     """A process that has started two others, and their ids."""
     command = [sys.executable, started_functions.__file__, str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -59,7 +56,7 @@ def started_from_a_script(folder: Path) -> tuple[subprocess.Popen[str], list[int
     return process, [int(path.read_text()) for path in folder.glob("pid-*")]
 
 
-def test_sigterm_is_passed_on(tmp_path: Path) -> None:
+def test_sigterm_is_passed_on(tmp_path):
     process, process_ids = started_from_a_script(tmp_path)
     process.send_signal(signal.SIGTERM)
     _, message = process.communicate(timeout=30)
@@ -67,7 +64,7 @@ def test_sigterm_is_passed_on(tmp_path: Path) -> None:
     assert not any(map(psutil.pid_exists, process_ids))
 
 
-def test_ctrl_c_ends_all(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all(tmp_path):
     process, process_ids = started_from_a_script(tmp_path)
     for pid in (process.pid, *process_ids):  # as a terminal does
         os.kill(pid, signal.SIGINT)
@@ -76,7 +73,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     assert not any(map(psutil.pid_exists, process_ids))
 
 
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+def test_processes_end_with_the_one_that_started_them(tmp_path):
     process, process_ids = started_from_a_script(tmp_path)
     process.kill()
     process.communicate(timeout=30)

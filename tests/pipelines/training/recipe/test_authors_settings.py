@@ -43,7 +43,7 @@ RECIPES = {recipe.name: recipe for recipe in all_built_in_recipes() if recipe.da
 Facts = dict[str, Any]
 
 
-def rows(name: str) -> list[dict[str, str]]:
+def rows(name):
     with (HERE / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -51,7 +51,7 @@ def rows(name: str) -> list[dict[str, str]]:
 SETTINGS, COMMANDS = rows("authors_settings.csv"), {row["recipe"]: row for row in rows("authors_recipes.csv")}
 
 
-def theirs(command: dict[str, str]) -> tuple[Facts, list[tuple[str, str]]]:
+def theirs(command):
     """The values and the words that the authors' configurations of a recipe make; later values replace earlier ones."""
     facts: Facts = {}
     remarks: list[tuple[str, str]] = []
@@ -68,7 +68,7 @@ def theirs(command: dict[str, str]) -> tuple[Facts, list[tuple[str, str]]]:
     return {key: resolved(key, value, facts) for key, value in facts.items()}, remarks
 
 
-def resolved(key: str, value: Any, facts: Facts) -> Any:
+def resolved(key, value, facts):
     """A value that another fact names."""
     if value == "half":
         return facts["model.embedding_size"] // 2
@@ -80,7 +80,7 @@ def resolved(key: str, value: Any, facts: Facts) -> Any:
     return rate if key == "optimizer.proxies_lr" else number(facts["optimizer.weight_decay"])
 
 
-def number(value: Any) -> Any:
+def number(value):
     """YAML takes 1e-4 for a string."""
     try:
         return float(value) if isinstance(value, str) else value
@@ -88,14 +88,14 @@ def number(value: Any) -> Any:
         return value
 
 
-def place(recipe: BuiltInRecipe, key: str) -> list[str]:
+def place(recipe, key):
     """Where a key stands in the recipe: a loss is inside its memory, if it has one."""
     section, *rest = key.split(".")
     memory = recipe.layer["loss"]["name"].value == "CrossBatchMemory"
     return {"memory": ["loss"], "loss": ["loss"] * (1 + memory)}.get(section, [section]) + rest
 
 
-def ours(recipe: BuiltInRecipe, key: str) -> Any:
+def ours(recipe, key):
     """The value that the recipe has, with what null stands for."""
     loaded = load_recipe(recipe.name)
     if key in ("model.mean", "model.std"):
@@ -111,7 +111,7 @@ def ours(recipe: BuiltInRecipe, key: str) -> Any:
     return schedule["final"] if key == "schedule.proxies_final" and value is None else value
 
 
-def said(recipe: BuiltInRecipe, key: str) -> str:
+def said(recipe, key):
     """The comment behind a key, and the recipe's note."""
     layer: Any = recipe.layer
     for key_of_section in place(recipe, key) if key != "note" else ():
@@ -119,7 +119,7 @@ def said(recipe: BuiltInRecipe, key: str) -> str:
     return f"{layer.source if isinstance(layer, Setting) else ''} {recipe.note or ''}"
 
 
-def is_declared(text: str, value: Any) -> bool:
+def is_declared(text, value):
     """Whether a comment says that the authors' public code has another value, and which."""
     if "public code" not in text:
         return False
@@ -130,7 +130,7 @@ def is_declared(text: str, value: Any) -> bool:
     return str(value) in text
 
 
-def deviations(recipe: BuiltInRecipe) -> list[str]:
+def deviations(recipe):
     facts, remarks = theirs(COMMANDS[recipe.name])
     problems = [f"{key}: {word!r} is not said" for key, word in remarks if word not in said(recipe, key)]
     for key, value in facts.items():
@@ -141,16 +141,16 @@ def deviations(recipe: BuiltInRecipe) -> list[str]:
     return problems
 
 
-def test_every_recipe_of_a_paper_is_a_command_of_its_authors() -> None:
+def test_every_recipe_of_a_paper_is_a_command_of_its_authors():
     assert set(RECIPES) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
-def test_recipe_has_its_authors_settings_or_says_theirs(name: str) -> None:
+def test_recipe_has_its_authors_settings_or_says_theirs(name):
     assert not deviations(RECIPES[name])
 
 
-def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deviation_that_is_not_said_fails(monkeypatch):
     """The test's own test: the same settings under the command of another recipe."""
     other_recipe = RECIPES["sop-happier-f"]
     monkeypatch.setitem(COMMANDS, "other", COMMANDS["sop-happier"])
@@ -162,7 +162,7 @@ def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
-def test_proxies_start_where_the_authors_do(name: str) -> None:
+def test_proxies_start_where_the_authors_do(name):
     """SupRank's ClusterLoss and CSLLoss draw from ±1/√d, its ProxyNCAppLoss from N(0, 1/64).
 
     HIER's ancestors are from N(0, 0.9²·2.3²/d), and the proxies of its Proxy-Anchor from N(0, 2/64).
@@ -181,7 +181,7 @@ def test_proxies_start_where_the_authors_do(name: str) -> None:
 
 
 @pytest.mark.skipif("HIERTREE_AUTHORS" not in os.environ, reason="needs checkouts of the authors' code")
-def test_every_fact_stands_in_its_line() -> None:
+def test_every_fact_stands_in_its_line():
     """``HIERTREE_AUTHORS`` is a folder with these repositories, at the commits above."""
     for row in SETTINGS:
         lines = (Path(os.environ["HIERTREE_AUTHORS"]) / row["code"] / row["file"]).read_text(errors="replace")

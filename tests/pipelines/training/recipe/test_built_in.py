@@ -6,7 +6,6 @@ import json
 import shlex
 from itertools import product, takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +14,6 @@ from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.comparison.planned_runs import combinations_of, overrides_of, read_grid
 from hiertree.pipelines.training.recipe import published
 from hiertree.pipelines.training.recipe.reading import (
-    Layer,
     Setting,
     all_built_in_recipes,
     built_in_recipe,
@@ -57,17 +55,17 @@ NAMES = {  # in other people's scripts: names are added, never changed
 NOT_ON_OMNIGLOT = {"triplet", "nsm", "nca", "happier-f", "smooth-recall", "sup-recall"}
 
 
-def names_of(dataset: str) -> set[str]:
+def names_of(dataset):
     left_out = NOT_ON_OMNIGLOT if dataset == "omniglot" else set()
     return {f"{dataset}-{variant}" for variant in NAMES[dataset].split() if variant not in left_out}
 
 
-def file_of(dataset: str) -> dict[str, Any]:
+def file_of(dataset):
     text = (Path(published.__file__).parents[1] / "recipes" / f"{dataset}.yaml").read_text(encoding="utf-8")
     return parse_layer(text, source=dataset)
 
 
-def parts_of(file: dict[str, Any], variant_name: str) -> list[Layer]:
+def parts_of(file, variant_name):
     """What the part extends and then itself, settings alone."""
     variant = dict(file["variants"].get(variant_name) or file["shared"][variant_name])
     extends = plain(variant.pop("extends")) if "extends" in variant else []
@@ -76,14 +74,14 @@ def parts_of(file: dict[str, Any], variant_name: str) -> list[Layer]:
     return [*(layer for parent in parents for layer in parts_of(file, parent)), settings]
 
 
-def leaves(layer: Layer, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Setting]:
+def leaves(layer, path=()):
     values = {}
     for key, value in layer.items():
         values |= {(*path, key): value} if isinstance(value, Setting) else leaves(value, (*path, key))
     return values
 
 
-def repetitions(layer: Layer, inherited: Layer) -> list[str]:
+def repetitions(layer, inherited):
     """Sections of a layer with a setting that is inherited just so, value and source."""
     replaced = {key for key in layer if plain(merge(inherited, layer)[key]) == plain(layer[key])}  # another component
     inherited_values = leaves(inherited)
@@ -94,7 +92,7 @@ def repetitions(layer: Layer, inherited: Layer) -> list[str]:
     ]
 
 
-def test_names_stay() -> None:
+def test_names_stay():
     assert set(recipe_datasets()) >= set(NAMES)
     missing = {name for dataset in NAMES for name in names_of(dataset)} - set(built_in_recipes())
     assert not missing
@@ -102,7 +100,7 @@ def test_names_stay() -> None:
 
 
 @pytest.mark.parametrize("dataset", list(NAMES))
-def test_base_says_every_section_and_variants_only_what_differs(dataset: str) -> None:
+def test_base_says_every_section_and_variants_only_what_differs(dataset):
     file = file_of(dataset)
     assert {*file["base"], "name", "loss"} == set(Recipe.model_fields)
     for variant in file["variants"]:
@@ -113,20 +111,20 @@ def test_base_says_every_section_and_variants_only_what_differs(dataset: str) ->
         assert not repetitions(variant_part, inherited), variant
 
 
-def test_every_recipe_is_described() -> None:
+def test_every_recipe_is_described():
     for recipe in all_built_in_recipes():
         assert recipe.about, recipe.name
         assert built_in_recipe(recipe.name) == recipe
 
 
 @pytest.mark.parametrize("name", built_in_recipes())
-def test_printed_recipe_is_the_recipe(name: str) -> None:
+def test_printed_recipe_is_the_recipe(name):
     recipe = load_recipe(name)
     assert recipe.name == name
     assert check_recipe(parse_yaml(recipe_yaml(recipe, read_layers(name)), source=name)) == recipe
 
 
-def test_printed_recipe_has_the_source_behind_every_value() -> None:
+def test_printed_recipe_has_the_source_behind_every_value():
     printed = recipe_yaml(
         load_recipe("sop-happier-f", ["optimizer.lr=1"]), read_layers("sop-happier-f", ["optimizer.lr=1"])
     )
@@ -137,7 +135,7 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
     assert "weight_decay: 0.0 # default" in lines or "clip_norm: null # default" in lines
 
 
-def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
+def test_every_figure_is_a_command_of_recipes_and_settings_that_exist():
     output = CliRunner().invoke(commands, ["recipes"]).output
     assert len(published.sweeps()) == 20
     for sweep in published.sweeps():
@@ -152,7 +150,7 @@ def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
             load_recipe(name, [*overrides_of(settings), *filter(None, [options.get("--set")])])
 
 
-def test_list_names_every_recipe_with_what_it_is_for() -> None:
+def test_list_names_every_recipe_with_what_it_is_for():
     text = CliRunner().invoke(commands, ["recipes"]).output
     assert all(f"  {name} " in text for name in built_in_recipes())
     assert "sop: Stanford Online Products, super-category → product" in text
@@ -163,14 +161,14 @@ def test_list_names_every_recipe_with_what_it_is_for() -> None:
     assert sop_entry["published"][0]["percent"]["H-AP"] == 59.4
 
 
-def test_shown_recipe_is_json_on_request() -> None:
+def test_shown_recipe_is_json_on_request():
     for arguments in (["--json", "show", "sop-happier"], ["show", "sop-happier", "--json"]):
         sections = json.loads(CliRunner().invoke(commands, ["recipes", *arguments, "--set", "seed=3"]).output)
         assert sections["settings"] == load_recipe("sop-happier", ["seed=3"]).as_dict()
         assert sections["published"][0]["percent"]["H-AP"] == 59.4
 
 
-def test_shown_recipe_can_be_saved_and_trained(tmp_path: Path) -> None:
+def test_shown_recipe_can_be_saved_and_trained(tmp_path):
     output = CliRunner().invoke(commands, ["recipes", "show", "sop-happier", "--set", "seed=3"])
     assert output.exit_code == 0
     assert "# Published, percent: R@1 81.0" in output.output

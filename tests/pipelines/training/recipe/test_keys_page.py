@@ -7,11 +7,11 @@ from recipe_keys import TABLE, keys_table
 from hiertree.pipelines.training.recipe.schema import Recipe
 
 
-def test_table_is_current() -> None:
+def test_table_is_current():
     assert TABLE.read_text(encoding="utf-8") == keys_table(), "renew it: python scripts/recipe_keys.py"
 
 
-def test_every_key_is_explained() -> None:
+def test_every_key_is_explained():
     for name, section in Recipe.model_fields.items():
         assert section.description, name
         for key, field in getattr(section.annotation, "model_fields", {}).items():

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from interrupted_runs import assert_same_weights, break_at, curve, weights
+from interrupted_runs import assert_resumes, assert_same_weights, curve, weights
 
 from hiertree.errors import RecipeError
 from hiertree.pipelines.inference.embedding import embed
@@ -24,11 +23,8 @@ from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.processes import Processes
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.training_run import build_sampler
-
-Tiny = Callable[..., Recipe]
 
 MODULE = '''
 import random
@@ -184,7 +180,7 @@ def failing(image):
 
 
 @pytest.fixture(autouse=True)
-def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_code(tmp_path, monkeypatch):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "own_code.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path / "code"))
@@ -215,21 +211,15 @@ EVERYTHING = (
     ],
     ids=["everything", "functions", "torch", "timm"],
 )  # fmt: skip
-def test_run_of_ones_own_code_resumes_to_the_bit(tiny_recipe: Tiny, tmp_path: Path, overrides: tuple[str, ...]) -> None:
+def test_run_of_ones_own_code_resumes_to_the_bit(tiny_recipe, tmp_path, overrides):
     recipe = tiny_recipe(*overrides)
-    train(recipe, tmp_path / "whole")
-    break_at(3, recipe, tmp_path / "broken")
-    train(recipe, tmp_path / "broken")
-    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
-    assert curve(tmp_path / "whole") == curve(tmp_path / "broken")
+    assert_resumes(recipe, tmp_path)
     assert train(recipe, tmp_path / "whole").already_finished
 
 
 @pytest.mark.parametrize("form", ["pillow", "array", "tensor"])
 @pytest.mark.parametrize("show_progress", [False, True])
-def test_items_of_torch_are_the_images_and_paths_that_they_hold(
-    tiny_recipe: Tiny, form: str, show_progress: bool
-) -> None:
+def test_items_of_torch_are_the_images_and_paths_that_they_hold(tiny_recipe, form, show_progress):
     split = load_split(tiny_recipe(f"data={{name: own_code:Pairs, form: {form}, shown: {show_progress}}}"), "train")
     meant = load_split(tiny_recipe("data={name: own_code:drawn}"), "train")
     assert np.array_equal(split.paths, meant.paths)
@@ -262,7 +252,7 @@ def test_items_of_torch_are_the_images_and_paths_that_they_hold(
          r"unknown key 'hu', did you mean 'hue'\?"),
     ],
 )  # fmt: skip
-def test_wrong_name_or_option_is_refused_with_its_place(tiny_recipe: Tiny, override: str, message: str) -> None:
+def test_wrong_name_or_option_is_refused_with_its_place(tiny_recipe, override, message):
     with pytest.raises(RecipeError, match=message):
         tiny_recipe(override)
 
@@ -281,19 +271,19 @@ def test_wrong_name_or_option_is_refused_with_its_place(tiny_recipe: Tiny, overr
         ("optimizer={name: adam, betas: [2.0, 0.9]}", r"adam \(Invalid beta parameter"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_stops_the_run(tiny_recipe: Tiny, tmp_path: Path, override: str, message: str) -> None:
+def test_what_does_not_fit_stops_the_run(tiny_recipe, tmp_path, override, message):
     with pytest.raises(RecipeError, match=message):
         train(tiny_recipe(override), tmp_path / "run")
 
 
-def test_floats_between_0_and_1_are_the_pixels_that_they_stand_for(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_floats_between_0_and_1_are_the_pixels_that_they_stand_for(tiny_recipe, tmp_path):
     kinds = ("{name: none}", "{name: own_code:Divided}")
     for kind in kinds:
         train(tiny_recipe(f"images.augmentation={kind}"), tmp_path / kind[7:11])
     assert_same_weights(*(tmp_path / kind[7:11] for kind in kinds))
 
 
-def test_a_sampler_without_the_interface_is_refused(tiny_recipe: Tiny) -> None:
+def test_a_sampler_without_the_interface_is_refused(tiny_recipe):
     recipe = tiny_recipe("sampler={name: 'own_code:EveryOther'}")
     images = load_split(recipe, "train")
     assert len(build_sampler(recipe, images)) == len(images) // 16
@@ -301,9 +291,7 @@ def test_a_sampler_without_the_interface_is_refused(tiny_recipe: Tiny) -> None:
         build_sampler(tiny_recipe("sampler={name: 'own_code:Stateless'}"), images)
 
 
-def test_nothing_that_a_folder_of_a_run_names_is_imported(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_that_a_folder_of_a_run_names_is_imported(tiny_recipe, tmp_path, monkeypatch):
     run = train(tiny_recipe(*EVERYTHING, "training.epochs=1"), tmp_path / "run").folder
     monkeypatch.delitem(sys.modules, "own_code")
     (tmp_path / "code" / "own_code.py").write_text("raise SystemExit('code has run')")
@@ -336,7 +324,7 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(
         recipe_of_name.loss.build()
 
 
-def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe, tmp_path):
     overrides = (
         "data={name: own_code:drawn}",
         "loss={name: own_code:plain}",
@@ -355,7 +343,7 @@ def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe: Tiny,
         build_sampler(recipe, load_split(recipe, "train"), processes)
 
 
-def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tiny) -> None:
+def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe):
     recipe = tiny_recipe("images.augmentation=[{name: own_code:noisy}, {name: RandomHorizontalFlip}]")
     views = ImageViews(load_split(recipe, "train").images, recipe.images, augment=0)
     states = torch.get_rng_state(), np.random.get_bit_generator(), random.getstate()
@@ -369,7 +357,7 @@ def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tin
     assert random.getstate() == states[2]
 
 
-def test_recipe_of_the_documentation_trains(tmp_path: Path) -> None:
+def test_recipe_of_the_documentation_trains(tmp_path):
     page = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text(encoding="utf-8")
     (recipe_text,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "my_losses" in text)
     loss = "def spread(embeddings, paths, power=1):\n    return (embeddings @ embeddings.T).abs().pow(power).mean()\n"
@@ -382,7 +370,7 @@ def test_recipe_of_the_documentation_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_peft", [False, True])
-def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe: Tiny, tmp_path: Path, by_peft: bool) -> None:
+def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe, tmp_path, by_peft):
     if by_peft:
         pytest.importorskip("peft")
     tower = ("model.backbone=own_code:frozen_tower", f"model.backbone_options={{by_peft: {by_peft}}}")
@@ -393,7 +381,7 @@ def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe: Tiny, tmp_path: 
         "model.freeze_backbone_epochs=1",
     )
     recipe = tiny_recipe(*tower, *overrides, "images.size=32", "data.image_size=32", "optimizer.lr=0.1")
-    train(recipe, tmp_path / "whole")
+    assert_resumes(recipe, tmp_path)
     first, last = initial_weights(recipe, tmp_path), load_embedder(tmp_path / "whole", backbone=tower[0][15:])
     changed = {
         name
@@ -402,12 +390,9 @@ def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe: Tiny, tmp_path: 
     }
     assert changed == {name for name in changed if "lora_" in name or name.endswith("qkv.bias")}
     assert len(changed) == sum("qkv.bias" in name or "lora_" in name for name in last.backbone.state_dict())
-    break_at(3, recipe, tmp_path / "broken")
-    train(recipe, tmp_path / "broken")
-    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
 
 
-def initial_weights(recipe: Recipe, folder: Path) -> dict[str, torch.Tensor]:
+def initial_weights(recipe, folder):
     """The weights after an epoch in which the whole backbone is frozen, which are those it started with."""
     short = recipe.model_copy(update={"training": recipe.training.model_copy(update={"epochs": 1})})
     train(short, folder / "first")

@@ -8,12 +8,12 @@ from hiertree.pipelines.training.recipe.published import published_rows
 from hiertree.pipelines.training.recipe.reading import built_in_recipes
 
 
-def test_tables_name_every_recipe() -> None:
+def test_tables_name_every_recipe():
     text = papers_page()
     assert [name for name in built_in_recipes() if f"| `{name}` |" not in text] == []
 
 
-def test_tables_have_every_published_value() -> None:
+def test_tables_have_every_published_value():
     lines = papers_page().splitlines()
     missing = [
         (name, metric)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 from papers_counts import PAGE, counts_table
@@ -35,7 +34,7 @@ DATA = {
 
 
 @pytest.fixture(scope="module")
-def tables(shared_data: Path) -> dict[tuple[str, str, str], list[dict[str, str]]]:
+def tables(shared_data):
     """The rows of the papers' tables, by letter, table and metric."""
     path = shared_data.parent / "spec" / "papers" / "published_tables.csv"
     if not path.is_file():
@@ -47,7 +46,7 @@ def tables(shared_data: Path) -> dict[tuple[str, str, str], list[dict[str, str]]
     return rows_of_table
 
 
-def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
+def test_every_published_value_stands_in_the_table_it_names(tables):
     for recipe in all_built_in_recipes():
         for published_row in published_rows(recipe.name):
             letter, table, *list_name = published_row.source.split(", ")
@@ -64,14 +63,14 @@ def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
                 assert value in values, (recipe.name, metric, published_row.source)
 
 
-def test_counts_in_the_docs_are_current(shared_data: Path) -> None:
+def test_counts_in_the_docs_are_current(shared_data):
     tables = shared_data.parent / "spec" / "papers" / "published_tables.csv"
     if not tables.is_file():
         pytest.skip("the papers' tables are not beside this checkout")
     assert counts_table(tables) in PAGE.read_text(encoding="utf-8"), "renew them: python scripts/papers_counts.py"
 
 
-def test_values_of_a_batch_size_are_of_that_batch_size(tables) -> None:
+def test_values_of_a_batch_size_are_of_that_batch_size(tables):
     for recipe in all_built_in_recipes():
         batch = load_recipe(recipe.name).sampler.options()["batch_size"]
         for published_row in published_rows(recipe.name):
@@ -87,7 +86,7 @@ def test_values_of_a_batch_size_are_of_that_batch_size(tables) -> None:
                 assert excused or not sizes or str(batch) in sizes, (recipe.name, published_row.source, metric)
 
 
-def test_published_metrics_are_those_that_a_run_measures() -> None:
+def test_published_metrics_are_those_that_a_run_measures():
     for recipe in all_built_in_recipes():
         if recipe.dataset not in OWN_METRICS:
             for row in published_rows(recipe.name):
@@ -99,20 +98,20 @@ def test_published_metrics_are_those_that_a_run_measures() -> None:
                 assert set(row.percent) <= {*names, *NAMES}, recipe.name
 
 
-def test_every_row_is_of_a_recipe_and_of_a_paper() -> None:
+def test_every_row_is_of_a_recipe_and_of_a_paper():
     rows = [row for name in built_in_recipes() for row in published_rows(name)]
     assert len(rows) > 250
     assert {row.source[0] for row in rows} == set(PAPERS)
     assert all(row.paper.startswith(f"[{row.source[0]}] ") for row in rows)
 
 
-def test_a_recipe_of_a_paper_without_a_row_says_so() -> None:
+def test_a_recipe_of_a_paper_without_a_row_says_so():
     for recipe in all_built_in_recipes():
         if recipe.dataset not in ("omniglot", "synthetic", "washington") and not published_rows(recipe.name):
             assert "No published row" in (recipe.note or ""), recipe.name
 
 
-def test_contradictions_are_shown_with_both_values() -> None:
+def test_contradictions_are_shown_with_both_values():
     row_of_source = {row.source: row for row in published_rows("inat-base-nca")}
     assert (row_of_source["S, Tab. V"].percent["AP[2]"], row_of_source["S, Tab. IX"].percent["AP[2]"]) == (35.2, 37.0)
     assert "37.0" in row_of_source["S, Tab. V"].notes["AP[2]"]
@@ -121,13 +120,13 @@ def test_contradictions_are_shown_with_both_values() -> None:
     ]
 
 
-def test_values_that_another_paper_quotes_otherwise_stand_beside_it() -> None:
+def test_values_that_another_paper_quotes_otherwise_stand_beside_it():
     row_of_source = {row.source: row for row in published_rows("inat-base-blackbox-ap-b224")}
     assert [row.percent["R@4"] for row in row_of_source.values()] == [79.0, 79.4, 79.4]
     assert "79.4" in row_of_source["B, Tab. 3"].notes["R@4"]
     assert "VII-C says 2.6" in published_rows("sop-happier")[0].notes["NDCG"]
 
 
-def test_other_recipes_have_no_published_row() -> None:
+def test_other_recipes_have_no_published_row():
     assert published_rows("omniglot-happier") == published_rows("my-own") == []
     assert built_in_recipe("my-own") is None

@@ -60,11 +60,11 @@ Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
 
 
 @pytest.fixture(scope="module")
-def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
+def roots(tmp_path_factory, request):
     """The overrides that point a recipe at small files of its benchmark, which are written once."""
     folder_of_data: dict[str, Path] = {}
 
-    def root_of(recipe: str) -> list[str]:
+    def root_of(recipe):
         family = recipe.split("-", maxsplit=1)[0]
         if family == "synthetic":
             return ["data.families=2", "data.kinds=2", "data.instances=2", "data.images=4", *FEW]
@@ -90,7 +90,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     return root_of
 
 
-def _photos(folder: Path) -> list[str]:
+def _photos(folder):
     """Eight landmarks of two supercategories, two photos each, half of them held out."""
     table = ["image,natural_or_human_made,hierarchical_label,landmark_id,split"]
     for photo in range(16):
@@ -104,11 +104,11 @@ def _photos(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def splits() -> Splits:
+def splits():
     """Training views, training split and test split of a recipe; recipes of the same data share them."""
     loaded: dict[str, tuple[ImageViews, ImageDataset, ImageDataset]] = {}
 
-    def of(recipe: Recipe) -> tuple[ImageViews, ImageDataset, ImageDataset]:
+    def of(recipe):
         sections = recipe.as_dict()
         key = json.dumps([sections["data"], sections["images"]])
         if key not in loaded:
@@ -120,15 +120,13 @@ def splits() -> Splits:
 
 
 @pytest.fixture(scope="module")
-def learned() -> set[str]:
+def learned():
     """Fingerprints of the small recipes that have learned their steps."""
     return set()
 
 
 @pytest.mark.parametrize("name", built_in_recipes())
-def test_recipe_learns_two_steps(
-    name: str, roots: Callable[[str], list[str]], splits: Splits, learned: set[str]
-) -> None:
+def test_recipe_learns_two_steps(name, roots, splits, learned):
     own_pooling = (
         ["model.pooling=average"] if load_recipe(name).model.pooling == "backbone" else []
     )  # which a small CNN does not have
@@ -164,7 +162,7 @@ def test_recipe_learns_two_steps(
         assert test.protocol is None or metric_names == PROTOCOLS[test.protocol].names(test.paths.shape[1])
 
 
-def test_recipes_of_the_comparison_differ_in_their_loss_alone() -> None:
+def test_recipes_of_the_comparison_differ_in_their_loss_alone():
     with_codes = ("omniglot-talr-ap", "omniglot-talr-ndcg")  # of 64 bits
     names = [name for name in built_in_recipes() if name.startswith("omniglot") and name not in with_codes]
     recipes = [load_recipe(name) for name in names]

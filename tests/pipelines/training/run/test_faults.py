@@ -9,15 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from multiprocessing import active_children
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
 from benchmark_files import write_benchmark
+from interrupted_runs import assert_same_weights, before_each_step
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -25,33 +24,15 @@ from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeErro
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.reading import check_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner
 
-Tiny = Callable[..., Recipe]
 MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
 
 
-def assert_same_weights(folder: Path, reference: Path) -> None:
-    first, second = load_file(folder / "model.safetensors"), load_file(reference / "model.safetensors")
-    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
-
-
-def change_step(monkeypatch: pytest.MonkeyPatch, change: Callable[[Learner, int], None]) -> None:
-    """Do something before each step."""
-    take_step = Learner.step
-
-    def changed(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
-        change(self, step)
-        return take_step(self, images, paths, step=step)
-
-    monkeypatch.setattr(Learner, "step", changed)
-
-
-def test_sigterm_keeps_the_step_ends_with_status_143_and_costs_nothing(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_sigterm_keeps_the_step_ends_with_status_143_and_costs_nothing(tiny_recipe, tmp_path):
     recipe = tiny_recipe("training.epochs=400", "images.workers=1")
     file = tmp_path / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe.as_dict()))
@@ -72,15 +53,11 @@ def test_sigterm_keeps_the_step_ends_with_status_143_and_costs_nothing(tiny_reci
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGHUP])
 def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
-    stop_signal: signal.Signals,
-    tiny_recipe: Tiny,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    stop_signal, tiny_recipe, tmp_path, monkeypatch, capsys
+):
     train(tiny_recipe(MEMORY), tmp_path / "whole")
     with monkeypatch.context() as patch:
-        change_step(patch, lambda _, step: os.kill(os.getpid(), stop_signal) if step == 2 else None)
+        before_each_step(patch, lambda _, step: os.kill(os.getpid(), stop_signal) if step == 2 else None)
         with pytest.raises(SystemExit) as stopped:
             train(tiny_recipe(MEMORY), tmp_path / "stopped")
     assert stopped.value.code == 143
@@ -95,48 +72,42 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
     assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
-def test_nohup_keeps_a_run_going_when_its_terminal_closes(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_nohup_keeps_a_run_going_when_its_terminal_closes(tiny_recipe, tmp_path):
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            change_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGHUP))
+            before_each_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGHUP))
             assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
     finally:
         signal.signal(signal.SIGHUP, previous)
 
 
-def test_workers_hear_neither_ctrl_c_nor_sigterm(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def signal_workers(_: Learner, step: int) -> None:
+def test_workers_hear_neither_ctrl_c_nor_sigterm(tiny_recipe, tmp_path, monkeypatch):
+    def signal_workers(_, step):
         for worker in active_children():
             os.kill(worker.pid or 0, signal.SIGINT if step else signal.SIGTERM)
 
-    change_step(monkeypatch, signal_workers)
+    before_each_step(monkeypatch, signal_workers)
     train(tiny_recipe("images.workers=2", "training.epochs=1"), tmp_path / "run")
     monkeypatch.undo()
     train(tiny_recipe("training.epochs=1"), tmp_path / "alone")
     assert_same_weights(tmp_path / "run", tmp_path / "alone")
 
 
-def test_worker_that_is_killed_is_one_error_that_says_what_to_do(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kill_workers(_: Learner, step: int) -> None:
+def test_worker_that_is_killed_is_one_error_that_says_what_to_do(tiny_recipe, tmp_path, monkeypatch):
+    def kill_workers(_, step):
         for worker in active_children():
             worker.kill()
             worker.join()
 
-    change_step(monkeypatch, kill_workers)
+    before_each_step(monkeypatch, kill_workers)
     recipe = tiny_recipe("images.workers=1", "training.epochs=20")
     with pytest.raises(DeviceError, match=r"decodes images has ended \(DataLoader worker.*lower images\.workers"):
         train(recipe, tmp_path / "run")
 
 
-def test_full_disk_while_the_network_is_written_is_reported(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(tensors: dict[str, torch.Tensor], path: Path) -> None:
+def test_full_disk_while_the_network_is_written_is_reported(tiny_recipe, tmp_path, monkeypatch):
+    def fail(tensors, path):
         if "model" in path.name:
             raise SafetensorError('IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })')
         save_file(tensors, path)
@@ -149,18 +120,16 @@ def test_full_disk_while_the_network_is_written_is_reported(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's writer
-def test_full_disk_is_reported_and_the_checkpoint_before_is_whole(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_reported_and_the_checkpoint_before_is_whole(tiny_recipe, tmp_path, monkeypatch):
     recipe = tiny_recipe("training.checkpoint_every_steps=1")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def fill(_: Learner, step: int) -> None:
+    def fill(_, step):
         if step == 2:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
 
     with monkeypatch.context() as patch:
-        change_step(patch, fill)
+        before_each_step(patch, fill)
         try:
             with pytest.raises(CheckpointError, match=r"step 3 was not written .*goes on from the checkpoint before"):
                 train(recipe, tmp_path / "run")
@@ -172,15 +141,13 @@ def test_full_disk_is_reported_and_the_checkpoint_before_is_whole(
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
-def test_batch_whose_gradient_is_not_finite_is_skipped_if_asked(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def poison(learner: Learner, step: int) -> None:
+def test_batch_whose_gradient_is_not_finite_is_skipped_if_asked(tiny_recipe, tmp_path, monkeypatch):
+    def poison(learner, step):
         if step == 3:
             weight = learner.embedder.head_parameters()[0]
             handle = weight.register_hook(lambda gradient: (handle.remove(), gradient * float("inf"))[1])
 
-    change_step(monkeypatch, poison)
+    before_each_step(monkeypatch, poison)
     train(tiny_recipe("training.on_nan=skip"), tmp_path)
     rows = read_history(tmp_path / "history.jsonl")
     assert [row.get("skipped") for row in rows] == [None, 1, None]
@@ -190,28 +157,26 @@ def test_batch_whose_gradient_is_not_finite_is_skipped_if_asked(
         assert len(file["indices"]) == 8
 
 
-def test_weights_that_are_lost_stop_the_run_though_batches_may_be_skipped(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_weights_that_are_lost_stop_the_run_though_batches_may_be_skipped(tiny_recipe, tmp_path):
     recipe = tiny_recipe("training.on_nan=skip", "optimizer.lr=1e36", "schedule.warmup_epochs=0", "training.epochs=8")
     with pytest.raises(TrainingError, match="step 10"):
         train(recipe, tmp_path)
 
 
-def test_full_gpu_names_the_settings_that_need_less(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(learner: Learner, _: int) -> None:
-        def no_memory(*_: object) -> None:
+def test_full_gpu_names_the_settings_that_need_less(tiny_recipe, tmp_path, monkeypatch):
+    def refuse(learner, _):
+        def no_memory(*_):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
         learner.embedder.register_forward_pre_hook(no_memory)
 
-    change_step(monkeypatch, refuse)
+    before_each_step(monkeypatch, refuse)
     with pytest.raises(DeviceError, match=r"sampler\.batch_size.*training\.accumulate=two_pass"):
         train(tiny_recipe(), tmp_path)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_two_passes_learn_what_one_pass_learns(tiny_recipe: Tiny, precision: str) -> None:
+def test_two_passes_learn_what_one_pass_learns(tiny_recipe, precision):
     gradients = {}
     for accumulate in ("none", "two_pass"):
         recipe = tiny_recipe(
@@ -233,12 +198,12 @@ def test_two_passes_learn_what_one_pass_learns(tiny_recipe: Tiny, precision: str
         assert (gradient - two).norm() <= tolerance * gradient.norm() + 1e-8
 
 
-def test_two_passes_refuse_statistics_of_chunks(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_two_passes_refuse_statistics_of_chunks(tiny_recipe, tmp_path):
     with pytest.raises(RecipeError, match=r"model\.freeze_batch_norm=true"):
         train(tiny_recipe("training.accumulate=two_pass"), tmp_path / "run")
 
 
-def test_bad_images_of_any_benchmark_are_left_out_and_named(tmp_path: Path) -> None:
+def test_bad_images_of_any_benchmark_are_left_out_and_named(tmp_path):
     sections = {
         "name": "tiny",
         "data": {"name": "inshop", "root": str(tmp_path / "data"), "verify": "structure"},

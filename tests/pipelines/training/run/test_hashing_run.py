@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import pytest
+from interrupted_runs import before_each_step
 
 from hiertree.metrics import evaluate_codes
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
-from hiertree.pipelines.training.run.learner import Learner
 
 CODES = ("model.embedding_size=12", "loss={name: TieAwareAP, alpha: 3.0, alpha_factor: 2.0, alpha_every: 2}")
 
 
-def test_codes_are_learned_and_measured_by_hamming_distance(
-    tmp_path: Path, tiny_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alphas, step = [], Learner.step
-
-    def noted(learner: Learner, *images_and_paths: object, **at: int) -> dict[str, float]:
-        alphas.append(learner.loss.alpha)
-        return step(learner, *images_and_paths, **at)
-
-    monkeypatch.setattr(Learner, "step", noted)
-    folder = tmp_path / "run"
+def test_codes_are_learned_and_measured_by_hamming_distance(tmp_path, tiny_recipe, monkeypatch):
+    alphas, folder = [], tmp_path / "run"
+    before_each_step(monkeypatch, lambda learner, _: alphas.append(learner.loss.alpha))
     run = train(tiny_recipe(*CODES), folder)
     assert alphas == [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
     result = json.loads((folder / "metrics.json").read_text())

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from interrupted_runs import break_at
 
 from hiertree.errors import CheckpointError
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import TRACKER, plain_name, read_history
 
-Tiny = Callable[..., Recipe]
 
-
-def original_name(mlflow_name: str) -> str:
+def original_name(mlflow_name):
     """The inverse of ``plain_name`` on the names of metrics."""
     name = re.sub(r" level (\S+)$", r"[\1]", mlflow_name)
     return re.sub(r" with ([^\[]+)", lambda found: f"({found[1].replace(' is ', '=')})", name).replace(" at ", "@")
@@ -31,16 +25,14 @@ def original_name(mlflow_name: str) -> str:
         *("NDCG@100", "mAP@10[3]", "images_per_second"),
     ],
 )
-def test_names_for_mlflow_are_in_its_letters_and_lead_back(name: str) -> None:
+def test_names_for_mlflow_are_in_its_letters_and_lead_back(name):
     mlflow_name = plain_name(name)
     assert re.fullmatch(r"[\w./ -]+", mlflow_name)
     assert original_name(mlflow_name) == name
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of mlflow
-def test_mlflow_gets_each_metric_by_a_name_of_its_own_the_settings_and_one_run(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_gets_each_metric_by_a_name_of_its_own_the_settings_and_one_run(tiny_recipe, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     out, metrics = tmp_path / "run", ["H-AP", "R@1[2]", "R@12"]
@@ -60,7 +52,7 @@ def test_mlflow_gets_each_metric_by_a_name_of_its_own_the_settings_and_one_run(
     assert {point.step for point in history} == {1, 2, 3, 4}
 
 
-def test_a_damaged_note_of_the_tracked_run_is_named(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_a_damaged_note_of_the_tracked_run_is_named(tiny_recipe, tmp_path):
     pytest.importorskip("lightning.pytorch.loggers")
     (tmp_path / "run").mkdir()
     recipe = tiny_recipe("training.logger=mlflow", "training.epochs=1")
@@ -70,12 +62,10 @@ def test_a_damaged_note_of_the_tracked_run_is_named(tiny_recipe: Tiny, tmp_path:
         train(recipe, tmp_path / "run")
 
 
-def test_a_tracker_that_fails_warns_once_and_the_run_goes_on(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tracker_that_fails_warns_once_and_the_run_goes_on(tiny_recipe, tmp_path, monkeypatch, capsys):
     from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
-    def full(*_: Any, **__: Any) -> None:
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(TensorBoardLogger, "log_metrics", full)

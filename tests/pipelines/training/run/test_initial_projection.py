@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from interrupted_runs import assert_same_weights, break_at
 from sklearn.decomposition import PCA
 
-from hiertree.datasets import ImageDataset
 from hiertree.errors import RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
-from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run import training_run
 from hiertree.pipelines.training.run.experiment import train
-from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.starting_weights import initialize_projection, principal_projection
 
-Tiny = Callable[..., Recipe]
 WIDE = ("model.width=8", "data.images=8", "data.instances=4", "model.projection_init=pca")
 
 
 @pytest.mark.parametrize("whitened", [False, True])
-def test_projection_is_the_pca_of_scikit_learn(whitened: bool) -> None:
+def test_projection_is_the_pca_of_scikit_learn(whitened):
     features = torch.randn(60, 9, generator=torch.Generator().manual_seed(0)) @ torch.diag(torch.arange(1.0, 10))
     weight, bias = principal_projection(features + 3, 4, whitened=whitened)
     expected = PCA(4, whiten=whitened, svd_solver="full").fit_transform(features.double().numpy() + 3)
@@ -37,7 +30,7 @@ def test_projection_is_the_pca_of_scikit_learn(whitened: bool) -> None:
     np.testing.assert_allclose(components, expected * signs, rtol=1e-6, atol=1e-6)
 
 
-def started(recipe: Recipe) -> tuple[Embedder, ImageDataset]:
+def started(recipe):
     """The network as its first step finds it."""
     torch.manual_seed(recipe.seed)
     embedder, dataset = Embedder(recipe.model, channels=recipe.images.channels), load_split(recipe, "train")
@@ -45,7 +38,7 @@ def started(recipe: Recipe) -> tuple[Embedder, ImageDataset]:
     return embedder, dataset
 
 
-def test_first_embeddings_are_the_principal_components_of_the_evaluations_view(tiny_recipe: Tiny) -> None:
+def test_first_embeddings_are_the_principal_components_of_the_evaluations_view(tiny_recipe):
     recipe = tiny_recipe(*WIDE)
     embedder, dataset = started(recipe)
     images = ImageViews(dataset.images, recipe.images)._plain_batch(list(range(len(dataset))))
@@ -57,7 +50,7 @@ def test_first_embeddings_are_the_principal_components_of_the_evaluations_view(t
     assert np.all(np.diff(np.diag(covariance)) < 0)
 
 
-def test_images_are_drawn_by_the_seed_and_no_bias_is_made_up(tiny_recipe: Tiny) -> None:
+def test_images_are_drawn_by_the_seed_and_no_bias_is_made_up(tiny_recipe):
     landmarks = ("model.layer_norm=false", "model.l2_norm=true", "model.projection_bias=false")
     recipe = tiny_recipe(*WIDE, *landmarks, "model.projection_images=20")
     embedder, dataset = started(recipe)
@@ -69,25 +62,14 @@ def test_images_are_drawn_by_the_seed_and_no_bias_is_made_up(tiny_recipe: Tiny) 
     assert not torch.allclose(embedder.projection.weight, weight)
 
 
-def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe, tmp_path):
     recipe = tiny_recipe(*WIDE, "training.epochs=1", "training.checkpoint_every_steps=1")
     train(recipe, tmp_path / "whole")
-    take_step = Learner.step
-
-    def interrupted(self: Learner, *batch: torch.Tensor, step: int) -> dict[str, float]:
-        if step == 1:
-            raise KeyboardInterrupt
-        return take_step(self, *batch, step=step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, tmp_path / "broken")
+    break_at(1, recipe, tmp_path / "broken")
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(training_run, "initialize_projection")
         train(recipe, tmp_path / "broken")
-    uninterrupted, broken = (load_embedder(tmp_path / name).state_dict() for name in ("whole", "broken"))
-    assert all(torch.equal(tensor, broken[name]) for name, tensor in uninterrupted.items())
+    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
 
 
 @pytest.mark.parametrize(
@@ -101,9 +83,7 @@ def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_p
         (("model.embedding_size=null", "model.projection_init=random", "model.freeze_backbone_epochs=1"), "projection"),
     ],
 )
-def test_pca_that_cannot_be_is_refused_before_the_run_writes(
-    tiny_recipe: Tiny, tmp_path: Path, overrides: tuple[str, ...], problem: str
-) -> None:
+def test_pca_that_cannot_be_is_refused_before_the_run_writes(tiny_recipe, tmp_path, overrides, problem):
     with pytest.raises(RecipeError, match=problem):
         train(tiny_recipe(*WIDE, "model.layer_norm=false", *overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()

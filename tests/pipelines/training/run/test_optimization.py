@@ -26,23 +26,23 @@ from hiertree.pipelines.training.run.optimization import Schedule, build_optimiz
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Embedder:
+def embedder():
     return Embedder(ModelSettings(width=4, embedding_size=8), channels=1)
 
 
 @pytest.fixture
-def happier() -> HAPPIER:
+def happier():
     return HAPPIER(num_classes=5, embedding_size=8)
 
 
-def test_groups_hold_every_parameter_once(embedder: Embedder, happier: HAPPIER) -> None:
+def test_groups_hold_every_parameter_once(embedder, happier):
     groups = parameter_groups(embedder, happier, OptimizerSettings())
     grouped = [id(parameter) for group in groups for parameter in group["params"]]
     parameters = [id(parameter) for module in (embedder, happier) for parameter in module.parameters()]
     assert sorted(grouped) == sorted(parameters)
 
 
-def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, happier: HAPPIER) -> None:
+def test_groups_have_their_own_rates_and_proxies_no_decay(embedder, happier):
     settings = OptimizerSettings(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
     settings_of_group = {
         group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
@@ -52,30 +52,28 @@ def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, ha
     assert parameter_groups(embedder, happier, decayed)[-1]["weight_decay"] == 0.2
 
 
-def test_loss_without_parameters_has_no_group(embedder: Embedder) -> None:
+def test_loss_without_parameters_has_no_group(embedder):
     assert [group["name"] for group in parameter_groups(embedder, SmoothAP(), OptimizerSettings())] == [
         "backbone",
         "head",
     ]
 
 
-def asked(**options: Any) -> OptimizerSettings:
+def asked(**options):
     """The section ``optimizer`` of a recipe."""
     settings = OPTIMIZER.model(options.get("name", "adam")).model_validate(options)
     assert isinstance(settings, OptimizerSettings)
     return settings
 
 
-def schedule_of(**options: Any) -> AnySchedule:
+def schedule_of(**options):
     """The section ``schedule`` of a recipe."""
     settings = SCHEDULE.model(options["name"]).model_validate(options)
     assert isinstance(settings, AnySchedule)
     return settings
 
 
-def test_every_optimizer_of_torch_that_needs_dense_gradients_alone_takes_a_step(
-    embedder: Embedder, happier: HAPPIER
-) -> None:
+def test_every_optimizer_of_torch_that_needs_dense_gradients_alone_takes_a_step(embedder, happier):
     unusual = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
     classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type)}
     names = {name.lower() for name, kind in classes.items() if issubclass(kind, optim.Optimizer)}
@@ -90,26 +88,26 @@ def test_every_optimizer_of_torch_that_needs_dense_gradients_alone_takes_a_step(
         assert not any(map(torch.equal, parameters, happier.parameters())), name
 
 
-def test_options_of_the_optimizer_are_those_of_its_class(embedder: Embedder, happier: HAPPIER) -> None:
+def test_options_of_the_optimizer_are_those_of_its_class(embedder, happier):
     optimizer = build_optimizer(embedder, happier, asked(name="adam", betas=[0.8, 0.9], amsgrad=True))
     assert (optimizer.defaults["betas"], optimizer.defaults["amsgrad"]) == ((0.8, 0.9), True)
     with pytest.raises(RecipeError, match=r"adam \(Invalid beta parameter at index 0: 2\.0\)"):
         build_optimizer(embedder, happier, asked(name="adam", betas=[2.0, 0.9]))
 
 
-def test_sgd_is_nesterovs_where_it_has_momentum(embedder: Embedder, happier: HAPPIER) -> None:
+def test_sgd_is_nesterovs_where_it_has_momentum(embedder, happier):
     optimizer = build_optimizer(embedder, happier, asked(name="sgd"))
     assert (optimizer.defaults["momentum"], optimizer.defaults["nesterov"]) == (0.9, True)
     for options in ({"momentum": 0.0}, {"nesterov": False}, {"dampening": 0.1}):
         assert build_optimizer(embedder, happier, asked(name="sgd", **options)).defaults["nesterov"] is False
 
 
-def factors(count: int, **schedule: Any) -> list[float]:
+def factors(count, **schedule):
     """The factors of a run of so many epochs of one step."""
     return rates(ScheduleSettings(**schedule), count, lr=1.0)
 
 
-def rates(settings: AnySchedule, total: int, *, lr: float, steps_per_epoch: int = 1) -> list[float]:
+def rates(settings, total, *, lr, steps_per_epoch=1):
     """The learning rates of a run, step by step."""
     optimizer = optim.SGD([{"params": [nn.Parameter(torch.zeros(1))], "name": "backbone"}], lr=lr, momentum=0.9)
     schedule, rates_of_steps = Schedule(optimizer, settings, total=total, steps_per_epoch=steps_per_epoch), []
@@ -120,7 +118,7 @@ def rates(settings: AnySchedule, total: int, *, lr: float, steps_per_epoch: int 
     return rates_of_steps
 
 
-def test_cosine_goes_from_one_to_the_final_fraction() -> None:
+def test_cosine_goes_from_one_to_the_final_fraction():
     factors_of_steps = factors(100, final=0.1)
     assert factors_of_steps[0] == 1.0
     assert factors_of_steps[50] == pytest.approx(0.55)
@@ -128,19 +126,19 @@ def test_cosine_goes_from_one_to_the_final_fraction() -> None:
     assert factors_of_steps == sorted(factors_of_steps, reverse=True)
 
 
-def test_warm_up_rises_linearly_and_never_starts_at_zero() -> None:
+def test_warm_up_rises_linearly_and_never_starts_at_zero():
     assert factors(8, warmup_epochs=4)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
-def test_constant_stays_after_warm_up() -> None:
+def test_constant_stays_after_warm_up():
     assert set(factors(9, warmup_epochs=2, name="constant")[2:]) == {1.0}
 
 
-def test_warm_up_as_long_as_the_run_is_legal() -> None:
+def test_warm_up_as_long_as_the_run_is_legal():
     assert factors(4, warmup_epochs=4)[3] == 1.0
 
 
-def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
+def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder):
     """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
     milestones = [200, 300, 300, 120, 220, 250, 280]
     reference_optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
@@ -167,7 +165,7 @@ TORCHS: list[dict[str, Any]] = [
 ]
 
 
-def test_every_schedule_of_torch_that_numbers_describe_is_known() -> None:
+def test_every_schedule_of_torch_that_numbers_describe_is_known():
     made_of_others = {"LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "LRScheduler"}
     by_a_measurement = {"ReduceLROnPlateau"}
     names = {entry["name"] for entry in TORCHS}
@@ -176,9 +174,7 @@ def test_every_schedule_of_torch_that_numbers_describe_is_known() -> None:
 
 @pytest.mark.parametrize("unit", ["epoch", "step"])
 @pytest.mark.parametrize("options", TORCHS, ids=lambda options: str(options["name"]))
-def test_schedules_of_torch_are_torchs_own_and_those_of_a_run_that_is_resumed(
-    options: dict[str, Any], unit: str
-) -> None:
+def test_schedules_of_torch_are_torchs_own_and_those_of_a_run_that_is_resumed(options, unit):
     per_epoch, total = 2, 12
     settings = schedule_of(**options, unit=unit)
     rates_of_steps = rates(settings, total, lr=0.5, steps_per_epoch=per_epoch)
@@ -197,24 +193,24 @@ def test_schedules_of_torch_are_torchs_own_and_those_of_a_run_that_is_resumed(
     assert resumed.param_groups[0]["lr"] == rates_of_steps[7]
 
 
-def test_a_schedule_of_torch_begins_after_rest_and_warm_up() -> None:
+def test_a_schedule_of_torch_begins_after_rest_and_warm_up():
     settings = schedule_of(name="ExponentialLR", gamma=0.5, unit="step", hold_epochs=1, warmup_epochs=2)
     assert rates(settings, 9, lr=1.0, steps_per_epoch=2) == [0.25, 0.25, 0.25, 0.5, 0.75, 1.0, 1.0, 0.5, 0.25]
 
 
-def test_options_that_a_schedule_refuses_are_said(embedder: Embedder) -> None:
+def test_options_that_a_schedule_refuses_are_said(embedder):
     optimizer = build_optimizer(embedder, nn.Identity(), asked())  # whose momentum CyclicLR cannot cycle, by its betas
     with pytest.raises(RecipeError, match=r"OneCycleLR \(.*pct_start"):
         Schedule(optimizer, schedule_of(name="OneCycleLR", max_lr=1, pct_start=2.0), total=4, steps_per_epoch=1)
 
 
 @pytest.mark.parametrize("schedule", [{"name": "step"}, {"milestones": [3]}, {"name": "step", "milestones": [0]}])
-def test_milestones_without_steps_and_steps_without_milestones_are_refused(schedule: dict[str, Any]) -> None:
+def test_milestones_without_steps_and_steps_without_milestones_are_refused(schedule):
     with pytest.raises(ValueError, match="milestones"):
         ScheduleSettings.model_validate(schedule)
 
 
-def test_head_and_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
+def test_head_and_proxies_can_end_elsewhere(embedder, happier):
     optimizer = build_optimizer(embedder, happier, asked(lr=1e-3, head_lr=2e-3, proxies_lr=10.0))
     schedule = ScheduleSettings(final=0.0, head_final=0.5, proxies_final=0.01)
     Schedule(optimizer, schedule, total=100, steps_per_epoch=10).set(100)
@@ -222,7 +218,7 @@ def test_head_and_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER
     assert rates_of_groups == pytest.approx({"backbone": 0.0, "head": 1e-3, "proxies": 0.1})
 
 
-def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Embedder) -> None:
+def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder):
     """SupRank's loop: the scheduler stands still in the first epochs and keeps its length."""
     reference_optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
     scheduler, rates_of_steps = (
@@ -236,7 +232,7 @@ def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Emb
             scheduler.step()
 
 
-def test_setting_rates_twice_does_not_compound(embedder: Embedder) -> None:
+def test_setting_rates_twice_does_not_compound(embedder):
     optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1.0))
     schedule = Schedule(optimizer, ScheduleSettings(), total=10, steps_per_epoch=5)
     for _ in range(3):

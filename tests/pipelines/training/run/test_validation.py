@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,32 +22,31 @@ from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 
-Tiny = Callable[..., Recipe]
 DATA = ("data.families=3", "data.instances=3", "images.augmentation={name: none}", "sampler.batch_size=8")
 WORSE = ("optimizer.lr=0.3", "optimizer.proxies_lr=0.3", "schedule.warmup_epochs=0")  # so large that epochs get worse
 HELD_OUT = "validation={classes: 0.4, patience: 2}"
 EARLY = (*DATA, *WORSE, "training.epochs=8", HELD_OUT)
 
 
-def content(run: Path) -> dict[str, object]:
+def content(run):
     return dict(json.loads((run / "metrics.json").read_text()))
 
 
-def same(weights_of_run: dict[str, torch.Tensor], reference: dict[str, torch.Tensor]) -> bool:
+def same(weights_of_run, reference):
     return weights_of_run.keys() == reference.keys() and all(
         torch.equal(weights_of_run[name], reference[name]) for name in weights_of_run
     )
 
 
 @pytest.fixture(scope="module")
-def stopped(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped(tiny_recipe, tmp_path_factory):
     """A run that stops early: its best epoch is not its last one."""
     folder = tmp_path_factory.mktemp("stopped")
     train(tiny_recipe(*EARLY), folder)
     return folder
 
 
-def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped: Path) -> None:
+def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped):
     rows, record = read_history(stopped / "history.jsonl"), content(stopped)
     values = [row["validation"]["H-AP"] for row in rows]
     best = int(np.argmax(values))
@@ -60,7 +57,7 @@ def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped: Path) 
     assert ["metrics" in row for row in rows] == [False] * (len(rows) - 1) + [True]  # the test split: at the end only
 
 
-def test_both_networks_are_kept_and_measured(stopped: Path, tiny_recipe: Tiny) -> None:
+def test_both_networks_are_kept_and_measured(stopped, tiny_recipe):
     files = content(stopped)
     images = load_split(tiny_recipe(*EARLY), "test").images
     for folder, metrics in ((stopped, files["metrics"]), (stopped / "best", files["best_metrics"])):
@@ -72,7 +69,7 @@ def test_both_networks_are_kept_and_measured(stopped: Path, tiny_recipe: Tiny) -
     assert not same(weights(stopped), weights(stopped / "best"))
 
 
-def test_best_network_is_that_of_the_best_epoch(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_best_network_is_that_of_the_best_epoch(stopped, tiny_recipe, tmp_path):
     metadata = content(stopped)["best"]
     (checkpoint,) = [p for step, p in list_checkpoints(stopped / "checkpoints").items() if step == metadata["step"]]
     tensors = load_file(checkpoint / "tensors.safetensors")
@@ -80,7 +77,7 @@ def test_best_network_is_that_of_the_best_epoch(stopped: Path, tiny_recipe: Tiny
     assert same(network, weights(stopped / "best"))
 
 
-def test_held_out_classes_are_drawn_by_the_seed_and_never_learned(stopped: Path, tiny_recipe: Tiny) -> None:
+def test_held_out_classes_are_drawn_by_the_seed_and_never_learned(stopped, tiny_recipe):
     every = set(load_split(tiny_recipe(*EARLY), "train").tree.leaves)
     learned = set(ht.load_model(stopped, device="cpu").tree.leaves)
     assert len(every) == 9
@@ -89,9 +86,7 @@ def test_held_out_classes_are_drawn_by_the_seed_and_never_learned(stopped: Path,
 
 
 @pytest.mark.parametrize("broken_at", [3, 7])
-def test_interrupted_run_stops_at_the_same_epoch_with_the_same_networks(
-    stopped: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
-) -> None:
+def test_interrupted_run_stops_at_the_same_epoch_with_the_same_networks(stopped, tiny_recipe, tmp_path, broken_at):
     recipe = tiny_recipe(*EARLY)
     break_at(broken_at, recipe, tmp_path)
     train(recipe, tmp_path)
@@ -101,9 +96,7 @@ def test_interrupted_run_stops_at_the_same_epoch_with_the_same_networks(
     assert content(tmp_path) == content(stopped)
 
 
-def test_run_that_had_stopped_before_its_results_were_written_writes_them(
-    stopped: Path, tiny_recipe: Tiny, tmp_path: Path
-) -> None:
+def test_run_that_had_stopped_before_its_results_were_written_writes_them(stopped, tiny_recipe, tmp_path):
     recipe = tiny_recipe(*EARLY)
     train(recipe, tmp_path)
     (tmp_path / "metrics.json").unlink()
@@ -111,7 +104,7 @@ def test_run_that_had_stopped_before_its_results_were_written_writes_them(
     assert len(read_history(tmp_path / "history.jsonl")) == content(stopped)["epochs"]
 
 
-def test_a_lost_best_network_is_an_error_with_the_remedy_that_helps(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_a_lost_best_network_is_an_error_with_the_remedy_that_helps(tiny_recipe, tmp_path):
     recipe = tiny_recipe(*EARLY)
     train(recipe, tmp_path)
     (tmp_path / "metrics.json").unlink()
@@ -122,7 +115,7 @@ def test_a_lost_best_network_is_an_error_with_the_remedy_that_helps(tiny_recipe:
     assert "older checkpoint" not in str(error.value)
 
 
-def test_more_patience_goes_on_where_the_run_stopped(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_more_patience_goes_on_where_the_run_stopped(stopped, tiny_recipe, tmp_path):
     train(tiny_recipe(*EARLY), tmp_path)
     patient = tiny_recipe(*EARLY, "validation.patience=3")
     assert not train(patient, tmp_path).already_finished
@@ -130,7 +123,7 @@ def test_more_patience_goes_on_where_the_run_stopped(stopped: Path, tiny_recipe:
     assert train(patient, tmp_path).already_finished
 
 
-def test_command_says_what_is_held_out_and_when_it_stopped(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_command_says_what_is_held_out_and_when_it_stopped(tiny_recipe, tmp_path):
     import yaml
 
     file = tmp_path / "recipe.yaml"
@@ -146,7 +139,7 @@ def test_command_says_what_is_held_out_and_when_it_stopped(tiny_recipe: Tiny, tm
     assert "no validation: these are the test values of the last epoch" in output.stderr
 
 
-def test_any_metric_selects_and_falls_if_it_measures_errors(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_any_metric_selects_and_falls_if_it_measures_errors(tiny_recipe, tmp_path):
     recipe = tiny_recipe(*DATA, *WORSE, "validation={classes: 0.4, select: 'first-error[0]'}", "training.epochs=4")
     train(recipe, tmp_path)
     values = [row["validation"]["first-error[0]"] for row in read_history(tmp_path / "history.jsonl")]
@@ -165,16 +158,14 @@ def test_any_metric_selects_and_falls_if_it_measures_errors(tiny_recipe: Tiny, t
         ("{classes: 0.4, pateince: 3}", "did you mean 'patience'"),
     ],
 )
-def test_impossible_validation_is_refused_before_anything_is_written(
-    tiny_recipe: Tiny, tmp_path: Path, section: str, problem: str
-) -> None:
+def test_impossible_validation_is_refused_before_anything_is_written(tiny_recipe, tmp_path, section, problem):
     with pytest.raises(RecipeError, match=problem):
         train(tiny_recipe(*DATA, f"validation={section}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("images", [4, 1])
-def test_rows_of_a_table_validate(tiny_recipe: Tiny, tmp_path: Path, images: int) -> None:
+def test_rows_of_a_table_validate(tiny_recipe, tmp_path, images):
     dataset, rows = load_synthetic("train", families=2, kinds=2, instances=3, images=4, image_size=16), []
     for row, (family, _, leaf) in enumerate(dataset.paths.tolist()):
         split = ("train", "val", "test")[leaf % 3]
@@ -194,7 +185,7 @@ def test_rows_of_a_table_validate(tiny_recipe: Tiny, tmp_path: Path, images: int
     assert content(tmp_path / "run")["left_out"] == {"train": [], "val": [], "test": []}
 
 
-def test_earlier_runs_without_the_section_still_resume(tiny_recipe: Tiny) -> None:
+def test_earlier_runs_without_the_section_still_resume(tiny_recipe):
     assert "validation" not in tiny_recipe().experiment(defaults=False)
     assert "start_from" not in tiny_recipe().experiment(defaults=False)["training"]
 
@@ -202,7 +193,7 @@ def test_earlier_runs_without_the_section_still_resume(tiny_recipe: Tiny) -> Non
 CONSTANT = (*DATA, "schedule={name: constant}")
 
 
-def test_finished_run_goes_on_with_more_epochs_as_if_it_had_never_ended(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_finished_run_goes_on_with_more_epochs_as_if_it_had_never_ended(tiny_recipe, tmp_path):
     train(tiny_recipe(*CONSTANT, "training.epochs=2"), tmp_path / "run")
     longer = tiny_recipe(*CONSTANT, "training.epochs=3")
     assert not train(longer, tmp_path / "run").already_finished
@@ -219,9 +210,7 @@ def test_finished_run_goes_on_with_more_epochs_as_if_it_had_never_ended(tiny_rec
         train(tiny_recipe(*CONSTANT, "training.epochs=4"), tmp_path / "run")
 
 
-def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
-    tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(tiny_recipe, tmp_path, capsys):
     train(tiny_recipe(*CONSTANT, "training.epochs=2"), tmp_path)
     newest = list(list_checkpoints(tmp_path / "checkpoints").values())[-1]
     (newest / "state.json").write_text("{", encoding="utf-8")
@@ -229,7 +218,7 @@ def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
     assert capsys.readouterr().err.count("cannot be read") == 1
 
 
-def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe, tmp_path):
     train(tiny_recipe(*DATA, "training.epochs=1"), tmp_path)
     metrics_text = (tmp_path / "metrics.json").read_text()
     with pytest.raises(RecipeError, match=r"cosine that ends in the last epoch.*training\.start_from"):
@@ -237,9 +226,7 @@ def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path:
     assert (tmp_path / "metrics.json").read_text() == metrics_text
 
 
-def test_network_starts_with_the_weights_of_an_earlier_run(
-    stopped: Path, tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_network_starts_with_the_weights_of_an_earlier_run(stopped, tiny_recipe, tmp_path, capsys):
     still = (*DATA, "optimizer.lr=1e-30", "optimizer.proxies_lr=1e-30", "training.epochs=1")
     frozen = (*still, "model.freeze_batch_norm=true")
     start = f"training.start_from={stopped / 'best'}"

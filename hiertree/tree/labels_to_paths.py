@@ -12,8 +12,8 @@ from ..errors import ShapeError
 from ..io.tables import is_empty
 from ..level_columns import split_columns
 from ..options import Uneven, check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Where, filled_gaps, plain_label, trimmed
-from ..tree.label_tree import LabelTree
+from .label_rows import Gaps, LeafKey, Row, Where, filled_gaps, plain_label, trimmed
+from .label_tree import LabelTree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
