@@ -247,7 +247,9 @@ def build_sampler(
 ) -> PlannedBatches | DistributedBatches:
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
     sampler = recipe.sampler.build(paths=train_set.paths, seed=recipe.seed)
-    required_methods = ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("classes_per_batch",)
+    required_methods = (
+        ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("set_epoch", "classes_per_batch")
+    )
     if lacking := [name for name in required_methods if not hasattr(sampler, name)]:
         raise RecipeError(
             f"sampler: {recipe.sampler.name} makes {sampler!r}, without {', '.join(lacking)}",
