@@ -13,9 +13,10 @@ the stated bound held. Means, but for the last. A row is one key (y, h or o), on
 two for the class that is suggested (e, Enter) and five for another (e, three letters, Enter).
 
 ``--draws`` counts what is certain, wrong and marked over 20 draws of 85 % of each list, clustered with other seeds.
-``--kinds`` prints how many labels stand in clusters of the wrong kind, and how many of these are in doubt. ``--fit``
-prints the coefficients that :data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types,
-and the fractions of wrong labels in each list's quarters by them, from the most certain quarter on.
+``--second FOLDER`` counts it with a sentence-transformers model as second encoder, too. ``--kinds`` prints how many
+labels stand in clusters of the wrong kind, and how many of these are in doubt. ``--fit`` prints the coefficients that
+:data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types, and the fractions of wrong
+labels in each list's quarters by them, from the most certain quarter on.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from hiertree.pipelines.labels import PlaceNounEncoder, Proposal, propose
 from hiertree.pipelines.labels.cluster.certainty import are_catch_alls, bears_names
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 from hiertree.pipelines.labels.encode.place_nouns import class_key, words_of
+from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder
 from hiertree.pipelines.labels.review import sampling
 from hiertree.pipelines.labels.review.actions import Check, MarkLabels, Move, Sample
 from hiertree.pipelines.labels.review.results import doubt_of
@@ -302,6 +304,17 @@ def write_kinds(data: Path) -> None:
             write_row(name, len(kinds), above, f"{len(wrong) / len(kinds):.3f}", f"{marked:.3f}")
 
 
+def write_second(lists: dict[str, Truth], folder: str) -> None:
+    """What is certain, wrong and marked with a sentence encoder as another witness, with P279 and without."""
+    write_row("list", "P279", "second", *MEMBERS)
+    for name in (FITTED, "Andes", "other regions"):
+        counts = dict.fromkeys(lists[name].classes, 1)
+        for above, hypernyms in (("yes", lists[name].hypernyms), ("no", Hypernyms({}, {}))):
+            for second in (None, SentenceEncoder(folder)):
+                proposal = propose(counts, PlaceNounEncoder(), hypernyms=hypernyms, second=second)
+                write_row(name, above, "yes" if second else "no", *fractions(*counted(proposal, lists[name])))
+
+
 def write_fit(lists: dict[str, Truth]) -> None:
     """The coefficients fitted to one list, and the fractions of wrong labels in each list's quarters by them."""
     from sklearn.linear_model import LogisticRegression
@@ -332,11 +345,15 @@ def main() -> None:
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--draws", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--second", metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.kinds:
         write_kinds(arguments.data)
         return
     lists = truths(arguments.data)
+    if arguments.second:
+        write_second(lists, arguments.second)
+        return
     (write_fit if arguments.fit else write_draws if arguments.draws else write_members)(lists)
 
 

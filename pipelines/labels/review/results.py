@@ -156,9 +156,7 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
         for label in sorted(cluster.labels):
             member, left_out = members[label], label in cluster.irrelevant
             is_seen = label in cluster.checked or label in cluster.moved or left_out
-            doubt = (
-                SAMPLED if label in cluster.sampled and not is_seen else "" if is_seen else doubt_of(member, cluster)
-            )
+            doubt = "" if is_seen else SAMPLED if label in cluster.sampled else doubt_of(member, cluster)
             kind = EITHER if label in cluster.either else cluster.kind
             fields = (label, member.landmarks, "" if left_out else cluster.name, kind, SEPARATOR.join(cluster.above))
             target, sampled = member.target if doubt else "", "yes" if label in cluster.sampled else ""

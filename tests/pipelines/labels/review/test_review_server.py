@@ -221,10 +221,7 @@ def test_images_are_served_small(server):
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\u202eb"}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
-        (
-            b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["x"], "name": "x", "method": "selection"}}',
-            422,
-        ),
+        (b'{"seq": 0, "action": {"do": "move", "labels": ["x"], "to": 0}}', 422),
         (b'{"seq": 0, "action": {"do": "undo"}}', 422),
         (b'{"seq": 7, "action": {"do": "undo"}}', 409),
         (b"[" * 100_000, 400),
