@@ -30,7 +30,6 @@ _RARE = 0.05 - 1e-12  # the probability of what is called impossible; one draw i
 # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
 SHIPPED = (-0.42, -0.94, -1.33, -0.46, -0.66)
 _SPREAD = 3.0  # of the coefficients about those
-_STEPS = 25  # of Newton's method
 
 
 @dataclass(frozen=True)
@@ -156,19 +155,20 @@ def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:
 
 def refit(rows: Mapping[str, NDArray[np.float64]], wrong: Mapping[str, bool]) -> dict[str, float]:
     """How probably each label is wrong, by a logistic regression on verdicts, with the shipped fit as prior."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     mean = np.array(SHIPPED)
-    coefficients, design = mean.copy(), np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
+    design = np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
     truth = np.array(list(wrong.values()), dtype=np.float64)
-    for _ in range(_STEPS):
-        probabilities = _sigmoid(design @ coefficients)
-        gradient = design.T @ (probabilities - truth) + (coefficients - mean) / _SPREAD**2
-        weighted = design * (probabilities * (1 - probabilities))[:, None]
-        coefficients -= np.linalg.solve(design.T @ weighted + np.eye(len(mean)) / _SPREAD**2, gradient)
-    return {label: float(_sigmoid(row @ coefficients)) for label, row in rows.items()}
 
+    def loss(coefficients: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits, offsets = design @ coefficients, (coefficients - mean) / _SPREAD
+        value = np.logaddexp(0, logits).sum() - truth @ logits + offsets @ offsets / 2
+        return float(value), design.T @ (expit(logits) - truth) + offsets / _SPREAD
 
-def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(1 / (1 + np.exp(-values)))
+    coefficients = minimize(loss, mean, jac=True).x
+    return {label: float(expit(row @ coefficients)) for label, row in rows.items()}
 
 
 @cache
