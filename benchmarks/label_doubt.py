@@ -311,7 +311,7 @@ def write_second(lists: dict[str, Truth], folder: str) -> None:
     write_row("list", "P279", "second", *MEMBERS)
     for name in (FITTED, "Andes", "other regions"):
         counts = dict.fromkeys(lists[name].classes, 1)
-        for above, hypernyms in (("yes", lists[name].hypernyms), ("no", Hypernyms({}, {}))):
+        for above, hypernyms in (("scraped", lists[name].hypernyms), ("shipped", read_hypernyms())):
             for second in (None, SentenceEncoder(folder)):
                 proposal = propose(counts, PlaceNounEncoder(), hypernyms=hypernyms, second=second)
                 write_row(name, above, "yes" if second else "no", *fractions(*counted(proposal, lists[name])))

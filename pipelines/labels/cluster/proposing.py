@@ -252,7 +252,7 @@ def _free_names(given_names: Sequence[str], proposed_names: Sequence[str]) -> li
 
 
 class _Placing:
-    """Labels in their clusters: whether they belong there, by the classes above them, a second encoder or the first.
+    """Whether labels belong in their clusters, by the classes above them, or a second encoder, or the first.
 
     Rows are those of the embedding.
     """

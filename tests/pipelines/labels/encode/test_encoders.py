@@ -91,7 +91,7 @@ def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):
         text_encoder(EncoderSettings(encoder="vectors", vectors=table)).encode(["lake"])
 
 
-def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
         text_encoder(EncoderSettings(encoder="sentence-transformers")).encode(["lake"])
