@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,12 +142,13 @@ def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:
     """What is known of each label: 1, vouched, whether its sense is that of most, log of the size, purity."""
     rows = {}
     for cluster in proposal.clusters:
-        senses = Counter(_sense(member.label) for member in cluster.labels)
+        sense_of = {member.label: parse(member.label).sense or "" for member in cluster.labels}
+        senses = Counter(sense_of.values())
         commonest = max(senses, key=lambda sense: (senses[sense], sense))
         purity = sum(not member.doubt for member in cluster.labels) / len(cluster.labels)
         for member in cluster.labels:
             witness = member.vouched if member.hypernyms else member.silhouette
-            has_sense = _sense(member.label) == commonest != ""
+            has_sense = sense_of[member.label] == commonest != ""
             rows[member.label] = np.array([1, witness, has_sense, np.log(len(cluster.labels)), purity])
     return rows
 
@@ -169,8 +169,3 @@ def refit(rows: Mapping[str, NDArray[np.float64]], wrong: Mapping[str, bool]) ->
 
     coefficients = minimize(loss, mean, jac=True).x
     return {label: float(expit(row @ coefficients)) for label, row in rows.items()}
-
-
-@cache
-def _sense(label: str) -> str:
-    return parse(label).sense or ""

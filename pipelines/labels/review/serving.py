@@ -35,9 +35,9 @@ from ..cluster.proposal_files import read_proposal
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
-from .actions import Number, StrictModel
-from .results import read_outcome, with_sample, write_review_table
-from .sampling import features, refit, sample_result
+from .actions import Number, Sample, StrictModel
+from .results import read_outcome, write_review_table
+from .sampling import draw, features, refit, sample_result
 from .session import News, PostedRequest, Session
 from .state import initial_state
 
@@ -227,7 +227,9 @@ def write_table_of(
     """Write the table of labels that people edit instead of using the page, and say what it holds."""
     proposal = read_proposal(clusters_path)
     state = initial_state(proposal) if log is None else read_outcome(proposal, log).state
-    state = with_sample(proposal, state, sample) if sample != 0 and not state.marked("sampled") else state
+    if sample != 0 and not state.marked("sampled"):
+        drawn = Sample(labels=draw(proposal, state, seed=int(state.digest, 16), size=sample))
+        state = state.changed(drawn.change(state))
     of_label = group_by_label(read_kept(Path(clusters_path) / LANDMARKS))
     names = {label: landmark_name(landmarks[0].category) for label, landmarks in of_label.items()}
     write_review_table(table, proposal, state, names)
