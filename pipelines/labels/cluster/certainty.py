@@ -174,8 +174,7 @@ def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) 
     members = [np.flatnonzero(assignment == cluster) for cluster in range(num_clusters)]
     for start in range(0, len(vectors), _BLOCK):
         cosines = (vectors[start : start + _BLOCK] @ vectors.T).astype(np.float64)
-        block = np.arange(len(cosines))
-        cosines[block, start + block] = np.nan
+        np.fill_diagonal(cosines[:, start:], np.nan)
         means = np.full((len(cosines), num_clusters), -np.inf)
         for cluster, columns in enumerate(members):
             descending = -np.sort(-cosines[:, columns], axis=1)[:, :_NEIGHBORS]  # NaN comes last

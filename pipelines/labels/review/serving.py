@@ -75,8 +75,7 @@ def group_by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLand
 
 def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    candidates = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(candidates, key=lambda example: not example["image"])[:SHOWN]
+    return sorted((_example(each, images) for each in landmarks[:LOOKED_AT]), key=lambda one: not one["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):

@@ -236,21 +236,6 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, s
     assert server.session.log.path.read_bytes() == log_bytes
 
 
-@pytest.mark.parametrize("sign", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
-def test_names_take_no_sign_that_turns_the_direction(server, sign):
-    log_bytes, name = server.session.log.path.read_bytes(), f"la{sign}ke"
-    requests = [
-        {"do": "rename", "cluster": 0, "name": name},
-        {"do": "above", "clusters": [0], "above": ["water", name]},
-        {"do": "move", "labels": ["castle"], "name": name, "kind": "natural"},
-        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name, "method": "selection"},
-    ]
-    answers = [server.act(request) for request in requests]
-    assert [status for status, _ in answers] == [400] * 4
-    assert all("invisible characters" in answer["error"] for _, answer in answers)
-    assert server.session.log.path.read_bytes() == log_bytes
-
-
 def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
     counts = {member.label: member.landmarks for cluster in SMALL.clusters for member in cluster.labels}
     proposal = propose(counts, PlaceNounEncoder(), clusters=8, levels=1)
