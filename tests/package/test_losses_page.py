@@ -1,4 +1,4 @@
-"""docs/losses.md: its examples print what they say, and its figures are what their scripts draw."""
+"""docs/losses.md: its examples print what they say, and its figures and the papers' are what their scripts draw."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def test_examples_print_what_they_say():
     assert failed == 0
 
 
-FIGURES = ("steps", "decomposability")
+FIGURES = ("steps", "decomposability", "papers_smooth_ap", "papers_roadmap", "papers_suprank", "papers_hashing")
 DRAW = """
 import runpy, sys
-for name in sys.argv[3:]:
-    sys.argv[1] = f"{sys.argv[2]}/{name}.svg"
-    runpy.run_path(f"scripts/{name}_figure.py", run_name="__main__")
+for script, figure in {"steps_figure": "/steps.svg", "decomposability_figure": "/decomposability.svg"}.items():
+    sys.argv[1] = sys.argv[2] + figure
+    runpy.run_path(f"scripts/{script}.py", run_name="__main__")
+sys.argv[1] = sys.argv[2]
+runpy.run_path("scripts/papers_figures.py", run_name="__main__")
 """
 
 
@@ -42,7 +44,7 @@ def drawings(tmp_path_factory):
     """The figures of two processes."""
     folders = [tmp_path_factory.mktemp("drawn") for _ in range(2)]
     for folder in folders:
-        subprocess.run([sys.executable, "-c", DRAW, "", folder, *FIGURES], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-c", DRAW, "", folder], cwd=ROOT, check=True)
     return folders
 
 

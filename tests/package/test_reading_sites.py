@@ -28,7 +28,7 @@ BESIDE = {
     "hiertree/io/tables.py::open_unpacked": "inside the blocks of what reads packed files",
     "pipelines/browse/server.py::_neighbors_of": "inside a block whose error names the photograph",
     "pipelines/cli/training.py::compare": "prints what it has just written",
-    "pipelines/inference/exporting.py::write_onnx": "what it has just written",
+    "pipelines/inference/exporting.py::write_network": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
     "pipelines/local_pages/local_server.py::page_files": "the package's own files",

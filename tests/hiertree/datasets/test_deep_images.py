@@ -1,4 +1,4 @@
-"""Images of 16 and 32 bits, and very large ones: scaled by their type, reduced or refused, never silently wrong."""
+"""Images of 16 and 32 bits, and very large ones: scaled, reduced or refused, never silently wrong."""
 
 from __future__ import annotations
 
@@ -60,10 +60,6 @@ def decoded(folder: Path, name: str, encoded: bytes) -> NDArray[Any]:
         ("rgba.png", png(COLORS), COLORS[..., :3] >> 8),
         ("gray.tif", tiff(SHORT), SHORT >> 8),
         ("white-is-zero.tif", tiff(SHORT, photometric=0), 255 - (SHORT >> 8)),
-        ("signed.tif", tiff((SHORT >> 1).astype(np.int16)), SHORT >> 8),
-        ("unsigned-32.tif", tiff(LONG), LONG >> 24),
-        ("signed-32.tif", tiff((LONG >> 1).astype(np.int32)), LONG >> 24),
-        ("float.tif", tiff(UNIT), np.rint(UNIT.astype(np.float64) * 255)),
     ],
 )
 def test_deep_pixels_are_scaled_by_the_range_of_their_type(tmp_path, name, encoded, expected):
@@ -71,20 +67,10 @@ def test_deep_pixels_are_scaled_by_the_range_of_their_type(tmp_path, name, encod
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (UNIT * 255, r"'bad\.tif' with values from .* floats in \[0, 1\]"),
-        (UNIT - 0.5, r"floats in \[0, 1\]"),
-        (np.where(UNIT > 0.5, np.float32(np.nan), UNIT), r"floats in \[0, 1\]"),
-        (SHORT.astype(np.int16), "range from 0 to 32767"),
-        (SHORT >> 8, "with values from 0 to 255: expected integers over the range from 0 to 65535"),
-        ((SHORT >> 1).astype(np.int32), "range from 0 to 2147483647"),
-    ],
+    "values", [UNIT, UNIT * 255, (SHORT >> 1).astype(np.int16), SHORT >> 8, LONG, (SHORT >> 1).astype(np.int32)]
 )
-def test_values_of_no_known_range_are_refused(tmp_path, values, message):
-    if values.dtype == np.uint16:
-        values[0, 0], values[0, 1] = 0, 255
-    with pytest.raises(ImageError, match=message):
+def test_values_of_no_known_range_are_refused(tmp_path, values):
+    with pytest.raises(ImageError, match=r"'bad\.tif' with values from .*expected gray of 16 bits, .*0 to 65535"):
         decoded(tmp_path, "bad.tif", tiff(values))
 
 

@@ -259,8 +259,6 @@ def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path):
     for name in ("a-{0..99999999}.tar", "a-{000..999}-{000..999}.tar"):
         with pytest.raises(ImageError, match="archives: expected at most 100000"):
             load_archives(tmp_path / name)
-    with pytest.raises(ImageError, match="2 of 2 archives are missing"):
-        load_archives(tmp_path / "a-{08..09}.tar")
     for folder in "xy":
         write_tar(tmp_path / folder / "a.tar", sample(0, "0"))
     with pytest.raises(OptionError, match="archives in several folders"):
@@ -299,19 +297,3 @@ def test_folders_of_splits_are_no_labels(tmp_path):
         OptionError, match=r"split='test' of .*, which holds train, val: expected a folder test or testing"
     ):
         load_folder(tmp_path, "test")
-
-
-def test_the_column_of_files_is_found_by_what_it_holds(tmp_path):
-    names = ["a.png", "b c.png", "d.png"]
-    for name in names:
-        Image.new("RGB", (2, 2)).save(tmp_path / name)
-    table = tmp_path / "photos.csv"
-    rows = [f"{row},{7 - row},{name},k{row % 2}\n" for row, name in enumerate(names)]
-    table.write_text(",number,photo,kind\n" + "".join(rows))  # an index, ids, files and labels
-    dataset = load_input_images(table).dataset
-    assert [dataset.images.name(row) for row in range(3)] == names
-    assert dataset.tree.level_names == ("kind",)
-    assert load_input_images(table, image="photo").dataset.tree == dataset.tree
-    table.write_text("kind\nk0\n")
-    with pytest.raises(TableError, match="no column of image files among kind"):
-        load_input_images(table)

@@ -95,7 +95,7 @@ def test_splits_of_a_folder_share_their_ids(folders):
     (folders / "photos" / "gallery" / "built" / "dam" / "9.png").write_bytes(picture(3))
     check_shared(train, datasets.load_folder(folders / "photos", "gallery"))
     (folders / "photos" / "test" / "natural" / "peak" / "2.png").write_bytes(b"no image")
-    skipped = datasets.load_folder(folders / "photos", "test", on_bad_image="skip")
+    skipped = datasets.load_folder(folders / "photos", "test").drop_unreadable_images()
     assert skipped.left_out == ("natural/peak/2.png",)
     check_shared(train, skipped)
 
@@ -150,20 +150,6 @@ def test_splits_of_hugging_face_share_their_ids(folders, kind, monkeypatch):
     if kind == "class labels":
         train, test = (datasets.from_huggingface(splits[split], levels=["name"]) for split in ("train", "test"))
         check_shared(train, test)
-
-
-def test_parts_of_a_hugging_face_split_share_their_ids(tmp_path, monkeypatch):
-    huggingface = pytest.importorskip("datasets")
-    monkeypatch.setattr(huggingface.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    columns = {"image": [{"bytes": picture(row), "path": None} for row in range(6)], "name": list("fdbeca")}
-    rows = huggingface.Dataset.from_dict(columns).cast_column("image", huggingface.Image())
-    (tmp_path / "stored").mkdir()
-    rows.to_parquet(tmp_path / "stored" / "train.parquet")
-    halves = [
-        datasets.load_huggingface(tmp_path / "stored", f"train[{half}]", levels=["name"]) for half in (":50%", "50%:")
-    ]
-    assert [labels_of(half) for half in halves] == [[("f",), ("d",), ("b",)], [("e",), ("c",), ("a",)]]
-    check_shared(*halves)
 
 
 def test_splits_of_the_drawn_images_share_their_ids():

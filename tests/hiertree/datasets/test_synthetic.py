@@ -100,10 +100,9 @@ def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_ima
 
 
 @pytest.mark.parametrize("name", TEXTURES)
-def test_every_texture_has_two_tones_except_the_plain_one(name):
+def test_every_texture_has_two_tones(name):
     y, x = np.mgrid[-3:3:200j, -3:3:200j].astype(np.float32)
-    second = (TEXTURES[name](x[None], y[None]) > 0).mean()
-    assert second == 0 if name == "plain" else 0.1 < second < 0.6
+    assert 0.1 < (TEXTURES[name](x[None], y[None]) > 0).mean() < 0.6
 
 
 def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside():
@@ -120,9 +119,9 @@ def test_oklch_gives_published_colors():
     "options",
     [
         {"split": "validation"},
-        {"families": 12},
+        {"families": 9},
         {"families": 0},
-        {"kinds": 7},
+        {"kinds": 5},
         {"instances": 0},
         {"images": 0},
         {"image_size": 4},

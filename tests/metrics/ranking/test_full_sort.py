@@ -13,7 +13,7 @@ from hiertree.metrics import evaluate
 from hiertree.metrics.engine import compute
 from hiertree.metrics.ranking.full_sort import rank_by_full_sort
 from hiertree.metrics.ranking.gallery import TreeOrder, fill_levels, tree_order
-from hiertree.metrics.ranking.ranked import Ranked, ranked_positives, sort_matrix
+from hiertree.metrics.ranking.ranked import Ranked, rank_matrix
 
 QUERIES = 3
 
@@ -28,8 +28,8 @@ def tree(num_items: int, num_levels: int, random: np.random.Generator) -> TreeOr
 def expected(scores: np.ndarray[Any, Any], order: TreeOrder) -> Ranked:
     levels = np.empty(scores.shape, np.uint8)
     fill_levels(order.low, order.high, levels)
-    positives = sort_matrix(scores, levels, scores == -np.inf, ties="average")
-    return ranked_positives(positives, ties="average", preference=np.zeros((QUERIES, order.low.shape[1] + 1)))
+    rank = rank_matrix(scores, levels, scores == -np.inf, ties="average")
+    return rank("average", np.zeros((QUERIES, order.low.shape[1] + 1)))
 
 
 def check_same(result: Ranked | None, wanted: Ranked) -> None:

@@ -215,7 +215,7 @@ def test_runs_are_tabulated_side_by_side_in_every_format(searched, capsys):
         assert status_of(*typed, "--out", f"table.{suffix}") == 0
         texts[suffix] = Path(f"table.{suffix}").read_text(encoding="utf-8")
     assert capsys.readouterr().out.count(texts["txt"].splitlines()[0]) == 5
-    for suffix, mark in (("tex", r"$^{\dagger}$"), ("md", "**†"), ("txt", "†")):
+    for suffix, mark in (("tex", r"$^\dagger$"), ("md", "**†"), ("txt", "†")):
         line = next(line for line in texts[suffix].splitlines() if "good" in line)
         assert values["good.txt"] + ("}" * (suffix == "tex")) + mark in line
     table = pd.read_csv("table.csv", index_col="row")
@@ -346,7 +346,7 @@ def test_latex_is_a_booktabs_table_of_even_rows(table):
     assert {line.count(" & ") for line in body[1:]} == {8}
     assert body[2].startswith(r"sop-happier & 2 & \textbf{60.0 $\pm$ 14.1} & ")
     assert body[5].startswith(r"$<$b$>$ \& 100\%\_ & 1 & -- & 50.0")
-    assert r" & 50.0$^{\dagger}$ & " in body[5]
+    assert r" & 50.0$^\dagger$ & " in body[5]
 
 
 def test_page_is_one_file_whose_table_reads_as_the_others(table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +27,10 @@ def train_noting_weights(recipe: Recipe, out: Path, *, broken_at: int | None = N
     """Train, perhaps until Ctrl-C before a step; gives the weights after each step."""
     take_step, noted = Learner.step, []
 
-    def step(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+    def step(self: Learner, *batch: torch.Tensor, step: int, **options: Any) -> dict[str, float]:
         if step == broken_at:
             raise KeyboardInterrupt
-        values = take_step(self, images, paths, step=step)
+        values = take_step(self, *batch, step=step, **options)
         noted.append({name: tensor.clone() for name, tensor in self.embedder.state_dict().items()})
         return values
 

@@ -37,7 +37,6 @@ def page(runs, tmp_path_factory):
         lead=[HOSTILE],
         tree=TreeNode("all landmarks", "root", 3, kinds, ()),
         queries=1,
-        drawn_queries=2,
         hits=5,
     )
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
@@ -67,19 +66,9 @@ def test_labels_and_titles_are_escaped(page):
     assert [leaves.text for leaves in page.select("#tree small")] == [f"Lake Chelan · {HOSTILE}", "3"]
 
 
-def test_queries_drawn_from_different_categories_come_first_and_the_page_says_so(page):
-    assert [heading.text for heading in page.select(".group")][:2] == ["Drawn at random", "Worst queries"]
-    captions = [caption.text for caption in page.select(".asked figcaption")]
-    assert len(captions) == 7
-    assert len({caption.split(" › ")[0] for caption in captions[:2]}) == 2
-    (rule,) = (line.text for line in page.select("#retrievals > p") if "The first 5 images" in line.text)
-    assert "the same 7 queries" in rule
-    assert "The queries are a random draw, in turn from as many of the coarsest categories as possible, and" in rule
-
-
 def test_colors_are_not_the_only_difference_between_hits(page):
     finds = page.select(".hits li")
-    assert len(finds) == 7 * 2 * 5
+    assert len(finds) == 5 * 2 * 5
     for find in finds:
         (verdict,), mark = find["class"], find.span.find(string=True)
         assert (find.bdi is None) == (verdict == "same")
@@ -96,7 +85,7 @@ def test_colors_are_not_the_only_difference_between_hits(page):
 def test_each_ranking_shows_the_h_ap_of_its_query(page, runs):
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
     run_values = [set((100 * pd.read_parquet(run / "per_query.parquet")["H-AP"]).round(1)) for run in runs]
-    assert len(scores) == 14
+    assert len(scores) == 10
     assert all(score in run_values[index % 2] for index, score in enumerate(scores))
 
 

@@ -373,7 +373,6 @@ def test_sources_that_make_no_page_are_refused(runs, tmp_path, capsys):
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "at least 1"),
         (runs, {"queries": 0}, "at least 1"),
-        (runs, {"drawn_queries": -1}, "0 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "at least 1 of each"),
         ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
