@@ -6,7 +6,6 @@ import doctest
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from project import ROOT
 PAGE = ROOT / "docs" / "losses.md"
 
 
-def test_examples_print_what_they_say() -> None:
+def test_examples_print_what_they_say():
     pytest.importorskip("pytorch_metric_learning")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small tensors, and the same sums everywhere
@@ -41,7 +40,7 @@ runpy.run_path("scripts/papers_figures.py", run_name="__main__")
 
 
 @pytest.fixture(scope="module")
-def drawings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def drawings(tmp_path_factory):
     """The figures of two processes."""
     folders = [tmp_path_factory.mktemp("drawn") for _ in range(2)]
     for folder in folders:
@@ -51,7 +50,7 @@ def drawings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_drawn_alike_each_time(name: str, drawings: list[Path]) -> None:
+def test_a_figure_is_drawn_alike_each_time(name, drawings):
     first, second = (folder / f"{name}.svg" for folder in drawings)
     assert first.read_bytes() == second.read_bytes()
     assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<?xml")

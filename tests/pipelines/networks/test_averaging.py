@@ -40,7 +40,7 @@ def train_noting_weights(recipe: Recipe, out: Path, *, broken_at: int | None = N
     return noted
 
 
-def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny_recipe, tmp_path):
     recipe = tiny_recipe(*AVERAGED)
     noted = train_noting_weights(recipe, tmp_path)
     average = noted[0]
@@ -60,7 +60,7 @@ def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny
 
 
 @pytest.mark.parametrize("broken_at", [1, 4])
-def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path: Path, broken_at: int) -> None:
+def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe, tmp_path, broken_at):
     recipe = tiny_recipe(*AVERAGED, "training.checkpoint_every_steps=1")
     train(recipe, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -71,7 +71,7 @@ def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path
     assert all(torch.equal(tensor, broken[name]) for name, tensor in uninterrupted.items())
 
 
-def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe, tmp_path):
     averaged = train_noting_weights(tiny_recipe(*AVERAGED), tmp_path / "averaged")
     reference = train_noting_weights(tiny_recipe(*AVERAGED, "training.ema_decay=null"), tmp_path / "plain")
     assert all(torch.equal(tensor, reference[-1][name]) for name, tensor in averaged[-1].items())

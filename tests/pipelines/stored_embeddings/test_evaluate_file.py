@@ -640,6 +640,13 @@ def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retriev
     np.testing.assert_array_equal(evaluate(embeddings, texts, separator=" > ").values, result.values)
     with pytest.warns(UserWarning, match="each label holds ' > '"):
         evaluate(embeddings, texts)
+    for wrong in (";", ""):
+        with pytest.raises(OptionError, match=f"separator='{wrong}', which none of 10 labels holds.*all hold ' > '"):
+            evaluate(embeddings, texts, separator=wrong)
+        with pytest.raises(OptionError, match=f"separator='{wrong}'"):
+            ht.LabelTree.from_paths(texts, separator=wrong)
+    make_report([tmp_path / "e.npy"], tmp_path / "r.html", options={"labels": tmp_path / "p.csv", "separator": " > "})
+    assert "path_1 (2) › path_2 (10)" in (tmp_path / "r.html").read_text()
     early = np.isin(np.arange(30), [0, 7, 22])
     unknown = np.where(early[:, None] & [False, True], -1, paths)
     expected = evaluate(embeddings, unknown).values
