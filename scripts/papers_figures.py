@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hiertree.io.files import replacing
+from hiertree.io.files import open_replacing, replacing
 from hiertree.losses import smooth_ap_error
 from hiertree.losses.functional import smooth_ap, sup_ap
 
@@ -162,13 +162,13 @@ def tie_ranges(runs: Runs) -> Iterator[Row]:
 
 
 def write(rows: Iterator[Row]) -> None:
-    """Write each value as soon as it is known."""
-    with VALUES.open("w", encoding="utf-8", newline="") as file:
+    """Print each value as soon as it is known, and write all in the end."""
+    with open_replacing(VALUES) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["figure", "series", "x", "y"])
         for figure, series, x, y in rows:
             writer.writerow([figure, series, f"{x:g}", f"{y:.4g}"])
-            file.flush()
+            print(figure, series, f"{x:g} {y:.4g}", flush=True)
 
 
 def draw(folder: Path) -> None:
