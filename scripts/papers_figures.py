@@ -186,7 +186,7 @@ def draw(folder: Path) -> None:
             plot(axes, values.get(title.partition(":")[0], {}))
             axes.set(title=title, **labels)
             if len(axes.get_legend_handles_labels()[1]) > 1:
-                axes.legend(frameon=False, fontsize=7, loc="lower left" if plot is gradients else "best")
+                axes.legend(frameon=False, fontsize=6, loc="upper right" if plot is gradients else "best")
         with replacing(folder / f"papers_{name}.svg") as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
