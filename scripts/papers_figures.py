@@ -239,6 +239,7 @@ def gradients(axes: Any, _: Series) -> None:
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xticks(range(3), ["x₁ (+)", "x₂ (+)", "x₃ (−)"])
     axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_ylim(-10, 100)
 
 
 def ranges(bits: int) -> Callable[[Any, Series], None]:
