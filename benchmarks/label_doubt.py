@@ -13,9 +13,9 @@ the stated bound held. Means, but for the last. A row is one key (y, h or o), on
 two for the class that is suggested (e, Enter) and five for another (e, three letters, Enter).
 
 ``--draws`` counts what is certain, wrong and marked over 20 draws of 85 % of each list, clustered with other seeds.
-``--kinds`` prints how many kinds are wrong, and how many of these are marked. ``--fit`` prints the coefficients that
-:data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types, and the fractions of wrong
-labels in each list's quarters by them, from the most certain quarter on.
+``--kinds`` prints how many labels stand in clusters of the wrong kind, and how many of these are in doubt. ``--fit``
+prints the coefficients that :data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types,
+and the fractions of wrong labels in each list's quarters by them, from the most certain quarter on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from label_references import HYPERNYMS, RELEASED, in_part, references, released_
 
 from hiertree.pipelines.labels import PlaceNounEncoder, Proposal, propose
 from hiertree.pipelines.labels.cluster.certainty import are_catch_alls, bears_names
-from hiertree.pipelines.labels.cluster.embedding import LIKELY, embed
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 from hiertree.pipelines.labels.encode.place_nouns import class_key, words_of
 from hiertree.pipelines.labels.review import sampling
@@ -49,6 +48,9 @@ LONGEST_ROW = 9
 MEMBERS = ("certain", "of these wrong", "of wrong marked")
 COLUMNS = ("list", "labels", *MEMBERS, "keys", "keys to 3 %", "wrong after", "held")
 UNFIT, STAY = "no landmark", "it stays"
+NATURAL_GROUPS = ("beach", "cave", "coast", "dune", "forest", "glacier", "island", "lake", "mountain", "mountain pass")
+NATURAL_GROUPS += ("nature reserve", "peninsula", "river", "salt flat", "spring", "valley", "volcano", "waterfall")
+NATURAL_GROUPS += ("wetland",)
 PARTS, FITTED = ("tuning", "held-out", "all"), "Google, all"
 
 
@@ -183,7 +185,7 @@ class Reviewer:
         return [(rank, labels) for (rank, *_), labels in rows.items()]
 
     def _order(self, row: tuple[int, list[str]]) -> tuple[int, float]:
-        return row[0], -float(np.mean([self.probabilities[label] for label in row[1]]))
+        return row[0], -sum(self.probabilities[label] for label in row[1])
 
     def _proposal(self, label: str, home: ReviewCluster) -> str:
         member = self.members[label]
@@ -282,15 +284,22 @@ def write_members(lists: dict[str, Truth]) -> None:
 
 
 def write_kinds(data: Path) -> None:
-    """How many kinds are wrong, without and with P279."""
+    """How many labels are in clusters of the wrong kind, without and with P279."""
     write_row("list", "labels", "P279", "wrong", "of wrong marked")
-    for name, kinds in true_kinds(data, "held-out", None).items():
-        for above, hypernyms in HYPERNYMS.items():
-            embedding = embed(kinds, PlaceNounEncoder(), hypernyms=hypernyms)
-            natural = np.array([kinds[label] == "natural" for label in embedding.labels])
-            wrong = ((embedding.margins >= LIKELY) != natural) & ~embedding.either
-            marked = (np.abs(embedding.margins) < 1)[wrong].mean() if wrong.any() else np.nan
-            write_row(name, len(kinds), "yes" if above else "no", f"{wrong.mean():.3f}", f"{marked:.3f}")
+    lists = {name: (kinds, HYPERNYMS[", P279"]) for name, kinds in true_kinds(data, "held-out", None).items()}
+    for name, truth in truths(data).items():
+        if name in (FITTED, *regions()):
+            kinds = {
+                label: NATURAL_GROUPS.get(own, "human-made") for label, own in truth.classes.items() if own != UNFIT
+            }
+            lists[name] = (kinds, truth.hypernyms)
+    for name, (kinds, known) in lists.items():
+        for above, hypernyms in (("no", Hypernyms({}, {})), ("yes", known)):
+            proposal = propose(dict.fromkeys(kinds, 1), PlaceNounEncoder(), hypernyms=hypernyms)
+            placed = [(member, cluster.kind) for cluster in proposal.clusters for member in cluster.labels]
+            wrong = [each for each, kind in placed if kind != kinds[each.label] and not each.either]
+            marked = np.mean([bool(member.doubt) for member in wrong]) if wrong else np.nan
+            write_row(name, len(kinds), above, f"{len(wrong) / len(kinds):.3f}", f"{marked:.3f}")
 
 
 def write_fit(lists: dict[str, Truth]) -> None:

@@ -428,14 +428,14 @@ def hierarchical_precision_recall(
     (array([[0.   , 0.5  , 0.667]]), array([[0.   , 0.667, 1.   ]]))
     """
     from .formulas.average_precision import hierarchical_curves
-    from .ranking.ranked import ranked_positives, ratio, sort_matrix
+    from .ranking.ranked import rank_matrix, ratio
 
     lists, request = _matrix(scores, levels, valid, num_levels, alpha=alpha, relevance=relevance, ties=ties)
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = lists.totals(request.num_levels)
     table = request.table(totals, slice(None))
-    ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties, table)
+    ranked = rank_matrix(*lists, ties=ties)(ties, table)
     precision, recall = np.zeros(lists.scores.shape), np.zeros(lists.scores.shape)
     hierarchical_curves(ranked, table, precision, recall)
     total = (table * totals).sum(axis=1, keepdims=True)

@@ -96,7 +96,6 @@ def run_demo(
         lead=[_LEAD, _differences(rows, recipes)],
         tree=tree,
         tree_lead=[_describe_report(labels.report)],
-        drawn_queries=8,
         hits=10,
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from hiertree.evaluation_options import Ties
 from hiertree.jit import Floats, Int32s, Ints, Words, jit
 
 from ..ranking.gallery import Gallery
-from ..ranking.ranked import Ranked, ranked_positives
+from ..ranking.ranked import Ranked
 from .blocks import for_each, ranges, row_ranges
 from .retrieval import Retrieval
 
@@ -34,7 +33,7 @@ class Codes(NamedTuple):
 def values_of_codes(retrieval: Retrieval[Codes]) -> Floats:
     """(Q, M) values of the metrics."""
     codes, num_levels = retrieval.source, retrieval.request.num_levels
-    item_by_item = retrieval.request.ties == "index" or codes.gallery.needs_lists
+    item_by_item = codes.gallery.needs_lists(retrieval.request.ties)
     values = np.empty((len(retrieval), len(retrieval.request.metrics)))
 
     def work(rows: slice) -> None:
@@ -88,8 +87,8 @@ def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     distances = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
     for query, row in zip(codes.queries[rows], distances, strict=True):
         _distances(query, codes.items, 0, row)
-    positives, totals = codes.gallery.sort_lists(-distances.astype(np.float32), rows, ties=retrieval.request.ties)
-    return retrieval.values(partial(ranked_positives, positives), rows, totals=totals)
+    rank, totals = codes.gallery.rank_lists(-distances.astype(np.float32), rows, ties=retrieval.request.ties)
+    return retrieval.values(rank, rows, totals=totals)
 
 
 @jit

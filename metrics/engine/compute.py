@@ -86,7 +86,7 @@ def _check_alike(retrieval: Retrieval[Similarity], group: ProcessGroup) -> None:
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, num_processes: int = 1) -> Layout:
     """Choose the ranking that fits more queries into the memory budget, with at least a block for each process."""
     similarity, num_queries = retrieval.source, len(retrieval)
-    ranking, budget_rows = _roomiest(similarity)
+    ranking, budget_rows = _roomiest(similarity, needs_lists=similarity.gallery.needs_lists(retrieval.request.ties))
     height = min(PRODUCT_ROWS, budget_rows, max(num_queries, _LEAST_PRODUCT_ROWS))
     if ranking == "tile by tile":
         height = min(height, BUDGET // (similarity.longest_tile * similarity.dtype.itemsize))
@@ -102,11 +102,11 @@ def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, n
     return Layout(ranking, height, max(min(budget_rows, longest_blocks[ranking], process_rows) // height, 1) * height)
 
 
-def _roomiest(similarity: Similarity) -> tuple[Ranking, int]:
+def _roomiest(similarity: Similarity, *, needs_lists: bool) -> tuple[Ranking, int]:
     """The preferred ranking, and how many queries it fits at once."""
     gallery, item_bytes = similarity.gallery, similarity.dtype.itemsize
     whole_rows = BUDGET // (len(gallery) * item_bytes)
-    if gallery.needs_lists:
+    if needs_lists:
         return "whole lists", whole_rows
     tiled_rows = 2 * BUDGET // (gallery.row_bytes() + similarity.dimensions * item_bytes)
     if similarity.device is not None:
@@ -167,8 +167,7 @@ class _Host:
         """The values of queries by their positives, sorted once all are gathered, and the counts of other items."""
         similarity, gallery = self._similarity, self._gallery
         products, queries = ranges(len(rows), self._height), similarity.queries(rows, self._height)
-        by_index = self._retrieval.request.ties == "index"
-        positives = gallery.empty_positives(rows, similarity.dtype, by_index=by_index)
+        positives = gallery.empty_positives(rows, similarity.dtype)
         block = rows, queries, positives
         with_positives = similarity.tiles_with_positives(rows, products)
         for (positions, relevant_products), items in loaded(lambda tile: similarity.items(tile[0]), with_positives):
@@ -247,14 +246,13 @@ def _rank(
 ) -> tuple[Callable[..., Ranked], Ints | None]:
     """The ``rank`` function for :meth:`Retrieval.values`, and new totals if lists lost an item."""
     gallery, ties = retrieval.source.gallery, retrieval.request.ties
-    if gallery.needs_lists:
-        positives, totals = gallery.sort_lists(scores, rows, ties=ties)
-        return partial(ranked_positives, positives), totals
+    if gallery.needs_lists(ties):
+        return gallery.rank_lists(scores, rows, ties=ties)
     if gallery.most_positives(rows) * WORTHWHILE >= len(gallery):
         ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
         if ranked is not None:
             return lambda *_: ranked, None
-    positives = gallery.empty_positives(rows, scores.dtype, by_index=ties == "index")
+    positives = gallery.empty_positives(rows, scores.dtype)
     gallery.gather(scores, positions, rows, positives)
     sort(positives)
     gallery.count(scores, positions, rows, positives)

@@ -39,7 +39,7 @@ def values_on_device(
 ) -> Iterator[Floats]:
     """Yield the values of each block; while one is computed here, the next is on the device."""
     device = cast("Device", retrieval.source.device)  # or the layout would name another way
-    work = _Work(retrieval, device, layout.height, device.send(retrieval.source.gallery.tree.order))
+    work = _Work(retrieval, device, layout.height)
     computed: list[Future[Floats]] = []
     with single_threaded(device.where), device.computing(), ThreadPoolExecutor(1) as pool:
         for rows in blocks:
@@ -51,12 +51,11 @@ def values_on_device(
 
 
 class _Work(NamedTuple):
-    """What all blocks share: the retrieval, the device, the height of a product, and the gallery's order there."""
+    """What all blocks share: the retrieval, the device and the height of a product."""
 
     retrieval: Retrieval[Similarity]
     device: Device
     height: int
-    order: torch.Tensor
 
     def values(self, rows: Ints, products: list[SortedPositives]) -> Floats:
         """The values of the queries of a block, whose positives are sorted."""
@@ -79,8 +78,8 @@ class _Work(NamedTuple):
         products = []
         for block in ranges(len(rows), self.height):
             queries = self.device.send(vectors[block.start : block.start + self.height])
-            products.append(_Product(self.retrieval, rows[block], queries, self.order))
-        if similarity.held and len(self.order) <= _LONGEST_ROW:
+            products.append(_Product(self.retrieval, rows[block], queries))
+        if similarity.held and len(similarity.gallery) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
@@ -91,7 +90,8 @@ class _Work(NamedTuple):
         return [product.move_to_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
-        positions, similarity = np.arange(len(self.order)), self.retrieval.source
+        similarity = self.retrieval.source
+        positions = np.arange(len(similarity.gallery))
         self._apply(
             _Product.count_at_once,
             products,
@@ -135,26 +135,24 @@ class _Work(NamedTuple):
 
 
 class _Product:
-    """Queries that are multiplied at once, and their positives; ``order`` is the gallery's tree order on the device.
+    """Queries that are multiplied at once, and their positives.
 
     Positives are held negated, so that the best comes first in rising order; one that is not there is +∞. Items are
     counted by equal intervals of the score; those in the interval of a positive are looked up there.
     """
 
-    def __init__(
-        self, retrieval: Retrieval[Similarity], rows: Ints, queries: torch.Tensor, order: torch.Tensor
-    ) -> None:
+    def __init__(self, retrieval: Retrieval[Similarity], rows: Ints, queries: torch.Tensor) -> None:
         self.queries = queries
         self._gallery, self._dtype = retrieval.source.gallery, retrieval.source.dtype
-        self._by_index, self._rows, self._order = retrieval.request.ties == "index", rows, order
+        self._rows, self._device = rows, queries.device
         tree = self._gallery.tree
         self._low, self._high = (self._put(bounds[rows]) for bounds in (tree.low, tree.high))
         width = max(self._gallery.most_positives(rows), 1)
         self._num_intervals = min(_INTERVALS * width + 2, _MOST_INTERVALS)
         kind = torch.from_numpy(np.empty(0, self._dtype)).dtype
-        self._place = self._low[:, :1] + torch.arange(width, device=order.device)
-        self._negated = torch.full((len(rows), width), torch.inf, dtype=kind, device=order.device)
-        self._level = torch.zeros((len(rows), width), dtype=torch.uint8, device=order.device)
+        self._place = self._low[:, :1] + torch.arange(width, device=self._device)
+        self._negated = torch.full((len(rows), width), torch.inf, dtype=kind, device=self._device)
+        self._level = torch.zeros((len(rows), width), dtype=torch.uint8, device=self._device)
         self._spread = max(_UNREAD // len(rows), 1)
         self._counts = self._zeros(self._num_intervals + self._spread)
         self._negatives = self._zeros(2 * (width + 1))
@@ -187,20 +185,12 @@ class _Product:
         self.count(scores, positions)
 
     def sort(self) -> None:
-        """Put the positives in order: by score, then by index if that breaks ties."""
+        """Put the positives in order."""
         for low, high in zip(self._low.T[..., None], self._high.T[..., None], strict=True):
             self._level += (low <= self._place) & (self._place < high)
-        self._item = self._order[self._place.clamp(max=len(self._order) - 1)]
-        if self._by_index:
-            self._sort_by(self._item)
-        self._sort_by(self._negated)
+        self._negated, order = self._negated.sort(dim=1, stable=True)
+        self._level = self._level.gather(1, order)
         self._fill_table()
-
-    def _sort_by(self, key: torch.Tensor) -> None:
-        order = key.sort(dim=1, stable=True).indices
-        self._negated, self._level, self._item = (
-            values.gather(1, order) for values in (self._negated, self._level, self._item)
-        )
 
     def _fill_table(self) -> None:
         """Begin the intervals a little ahead of the best positive; find the first one not in an earlier interval."""
@@ -217,8 +207,8 @@ class _Product:
         self._steps = int(sizes.amax()).bit_length()
         self._first = sizes.cumsum(dim=1, dtype=torch.int32)
         padding = 0, 2**self._steps  # so that no search leaves its row
-        self._sorted, self._item = pad(self._negated, padding, value=torch.inf), pad(self._item, padding)
-        row = torch.arange(len(self), device=self._order.device)[:, None]
+        self._sorted = pad(self._negated, padding, value=torch.inf)
+        row = torch.arange(len(self), device=self._device)[:, None]
         self._first_cell = self._first + row * self._sorted.shape[1]
 
     def _intervals(self, scores: torch.Tensor, *, last: torch.Tensor | int) -> torch.Tensor:
@@ -238,36 +228,25 @@ class _Product:
                 if low.min() <= column[-1] and start < high.max():
                     is_positive = (low[:, None] <= column) & (column < high[:, None])
                     block = block.masked_fill(self._put(is_positive), -torch.inf)
-                self._count(block, positions[column])
+                self._count(block)
 
-    def _count(self, scores: torch.Tensor, positions: Ints) -> None:
+    def _count(self, scores: torch.Tensor) -> None:
         """Count items by interval; look up those that have a positive in theirs, and count them there.
 
         Additions to one cell may wait for each other. Items behind all positives are never read; they are spread.
         """
-        column = torch.arange(len(positions), device=scores.device)
+        column = torch.arange(scores.shape[1], device=scores.device)
         interval = self._intervals(scores, last=(self._num_intervals + column % self._spread).to(scores.dtype))
         self._counts.scatter_add_(1, interval, self._ones(interval.shape))
         row, column = self._is_occupied.gather(1, interval).nonzero(as_tuple=True)
-        index = self._order[self._put(positions)][column] if self._by_index else None
-        pair = column.add_(row, alpha=len(positions))
+        pair = column.add_(row, alpha=scores.shape[1])
         negated = _take(scores, pair).neg_()
         cell = _take(self._first_cell, _take(interval, pair).add_(row, alpha=self._first.shape[1]))
         for step in reversed(range(self._steps)):
-            cell.add_(self._is_ahead(cell, 2**step - 1, negated, index), alpha=2**step)
+            cell.add_(_take(self._sorted, cell, 2**step - 1) < negated, alpha=2**step)
         count = row.mul_(self._negated.shape[1] + 1 - self._sorted.shape[1]).add_(cell).mul_(2)
-        if index is None:
-            count += _take(self._sorted, cell) == negated
+        count += _take(self._sorted, cell) == negated
         self._negatives.view(-1).scatter_add_(0, count, self._ones(count.shape))
-
-    def _is_ahead(
-        self, cell: torch.Tensor, offset: int, negated: torch.Tensor, index: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Whether the positives some cells further stand ahead of items."""
-        positive = _take(self._sorted, cell, offset)
-        if index is None:
-            return positive < negated
-        return (positive < negated) | (positive == negated) & (_take(self._item, cell, offset) < index)
 
     def finish(self) -> None:
         """Add the items of intervals without a positive."""
@@ -285,7 +264,11 @@ class _Product:
         if counts[-1] < 256:
             negatives = negatives.byte()
         changes = self._negated != self._negated.roll(1, dims=1)
-        empty = empty_positives(num_rows, width, self._dtype, by_index=False)
+        empty = empty_positives(
+            num_rows,
+            width,
+            self._dtype,
+        )
         return empty._replace(
             score=(changes.cumsum(dim=1, dtype=torch.uint8) % 2).cpu().numpy().astype(self._dtype),
             level=self._level.cpu().numpy(),
@@ -294,13 +277,13 @@ class _Product:
         )
 
     def _zeros(self, columns: int) -> torch.Tensor:
-        return torch.zeros((len(self), columns), dtype=torch.int32, device=self._order.device)
+        return torch.zeros((len(self), columns), dtype=torch.int32, device=self._device)
 
     def _ones(self, shape: torch.Size) -> torch.Tensor:
-        return torch.ones((), dtype=torch.int32, device=self._order.device).expand(shape)
+        return torch.ones((), dtype=torch.int32, device=self._device).expand(shape)
 
     def _put(self, values: Array) -> torch.Tensor:
-        return sent(values, self._order.device)
+        return sent(values, self._device)
 
 
 def _take(values: torch.Tensor, cells: torch.Tensor, offset: int = 0) -> torch.Tensor:

@@ -15,7 +15,7 @@ from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
 from ..conventions import MetricRequest
 from ..formulas import FORMULAS
-from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
+from ..ranking.ranked import Ranked, RankedLists, rank_matrix, ranked_positives
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from .blocks import for_each, row_ranges
 
@@ -106,8 +106,7 @@ def values_of_lists(
 
     def work(rows: slice) -> None:
         matrix = lists.scores[rows], lists.levels[rows], lists.excluded[rows]
-        positives = sort_matrix(*matrix, ties=retrieval.request.ties)
-        rank = partial(ranked_positives, positives)
+        rank = rank_matrix(*matrix, ties=retrieval.request.ties)
         values[rows] = formula(retrieval.lists(rank, rows))[:, None] if formula else retrieval.values(rank, rows)
 
     for_each(work, *row_ranges(len(values), row_bytes=_ITEM_BYTES * max(retrieval.num_ranks, 1)))

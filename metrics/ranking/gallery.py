@@ -6,7 +6,7 @@ come with ``rows``, the indices of the queries, and ``positions``, those of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -16,14 +16,13 @@ from hiertree.arrays import to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Rules, Ties
 from hiertree.io.tables import is_missing
-from hiertree.jit import Array, Bools, Bytes, Ints, jit
+from hiertree.jit import Array, Bools, Bytes, Floats, Ints, jit
 
-from .ranked import sort_matrix
+from .ranked import Ranked, rank_matrix
 from .sorted_positives import (
     BYTES_OF_A_POSITIVE,
     SortedPositives,
     count_negatives,
-    count_negatives_by_index,
     empty_positives,
     gather,
 )
@@ -91,10 +90,9 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.tree.order)
 
-    @property
-    def needs_lists(self) -> bool:
+    def needs_lists(self, ties: Ties) -> bool:
         """Whether rankings need the scores of whole lists."""
-        return self.mask.dropped is not None or self.depths is not None
+        return ties == "index" or self.mask.dropped is not None or self.depths is not None
 
     def most_positives(self, rows: slice | Ints = slice(None)) -> int:
         """The longest range of positives of some queries."""
@@ -120,17 +118,19 @@ class Gallery:
         """Set the scores of excluded items to −inf, which is no cosine."""
         scores[self.masked(positions, rows)] = -np.inf
 
-    def empty_positives(self, rows: Ints, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
-        """An empty container for the positives of some queries; ``by_index``: indices break ties."""
-        return empty_positives(len(rows), self.most_positives(rows), dtype, by_index=by_index)
+    def empty_positives(self, rows: Ints, dtype: np.dtype[Any]) -> SortedPositives:
+        """An empty container for the positives of some queries."""
+        return empty_positives(len(rows), self.most_positives(rows), dtype)
 
     def gather(self, scores: Array, positions: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Append the positives to those of earlier parts."""
         low, high = (np.searchsorted(positions, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
-        gather(scores, positions, low, high, self.tree.order, positives)
+        gather(scores, low, high, positives)
 
-    def sort_lists(self, scores: Array, rows: slice | Ints, *, ties: Ties) -> tuple[SortedPositives, Ints]:
-        """The sorted positives of whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
+    def rank_lists(
+        self, scores: Array, rows: slice | Ints, *, ties: Ties
+    ) -> tuple[Callable[[Ties, Floats], Ranked], Ints]:
+        """What ranks whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
         tree, levels = self.tree, np.empty(scores.shape, np.uint8)
         fill_levels(tree.low[rows], tree.high[rows], levels)
         if self.depths is not None:
@@ -139,16 +139,13 @@ class Gallery:
         totals = drop_ranked(self.mask.dropped, scores, levels, excluded, tree.order, self.totals[rows])
         if ties == "index":  # equal scores keep the order of the user's gallery
             scores, levels, excluded = scores[:, tree.position], levels[:, tree.position], excluded[:, tree.position]
-        return sort_matrix(scores, levels, excluded, ties=ties), totals
+        return rank_matrix(scores, levels, excluded, ties=ties), totals
 
     def count(self, scores: Array, positions: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""
         low, high = self.positive_columns(positions, rows)
         stop = np.full(len(scores), len(positions))
-        if positives.item.shape[1]:
-            count_negatives_by_index(scores, self.tree.order[None, positions], low, high, stop, positives)
-        else:
-            count_negatives(scores, low, high, stop, positives)
+        count_negatives(scores, low, high, stop, positives)
 
 
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,9 +16,11 @@ from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
 from ..conventions import MetricRequest
-from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
+from .sorted_positives import SortedPositives, count_negatives, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
+_SIGN, _BELOW_SIGN = np.uint32(2**31), np.uint32(2**31 - 1)  # of a float32
+_COLUMN, _COLUMN_BITS = np.uint64(2**32 - 1), np.uint64(32)
 Value = TypeVar("Value")
 
 
@@ -100,21 +102,39 @@ def ratio(sums: Floats, divisors: Array) -> Floats:
     return np.where(divisors > 0, sums / np.where(divisors > 0, divisors, 1), np.nan)
 
 
-def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) -> SortedPositives:
-    """Sort the positives of a score matrix (r, N), float32 or float64 without NaN, and count the others among them."""
-    by_index = ties == "index"
+def rank_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) -> Callable[[Ties, Floats], Ranked]:
+    """What ranks the positives of a score matrix (r, N), float32 or float64 without NaN, for :class:`RankedLists`."""
+    if ties == "index":
+        ranked = _rank_by_index(scores, levels, excluded)
+        return lambda *_: ranked
     num_positives = int(((levels > 0) & ~excluded).sum(axis=1).max(initial=0))
-    positives = empty_positives(len(scores), num_positives, scores.dtype, by_index=by_index)
-    negatives = np.empty_like(scores)
-    other_index = np.empty(scores.shape if by_index else (len(scores), 0), np.int64)
-    stop, none = np.empty(len(scores), np.int64), np.zeros(len(scores), np.int64)
-    split(scores, levels, excluded, positives, negatives, other_index, stop)
+    positives = empty_positives(len(scores), num_positives, scores.dtype)
+    negatives, stop, none = np.empty_like(scores), np.empty(len(scores), np.int64), np.zeros(len(scores), np.int64)
+    split(scores, levels, excluded, positives, negatives, stop)
     sort(positives)
-    if by_index:
-        count_negatives_by_index(negatives, other_index, none, none, stop, positives)
+    count_negatives(negatives, none, none, stop, positives)
+    return partial(ranked_positives, positives)
+
+
+def _rank_by_index(scores: Array, levels: Bytes, excluded: Bools) -> Ranked:
+    """The ranking in which of equal scores the smaller column is first."""
+    if scores.dtype == np.float32:  # numpy sorts such keys with vector instructions
+        bits = (scores + np.float32(0)).view(np.uint32)  # −0 becomes 0
+        keys = np.where(bits & _SIGN, bits, bits ^ _BELOW_SIGN).astype(np.uint64)  # they fall as scores rise
+        keys[excluded] = _COLUMN
+        keys = keys << _COLUMN_BITS | np.arange(scores.shape[1], dtype=np.uint64)
+        keys.sort(axis=1)
+        order = (keys & _COLUMN).astype(np.int64)
     else:
-        count_negatives(negatives, none, none, stop, positives)
-    return positives
+        order = np.lexsort((-scores, excluded))
+    ordered_levels = np.take_along_axis(np.where(excluded, 0, levels), order, axis=1)
+    row, offset = np.nonzero(ordered_levels)
+    num_positives = np.bincount(row, minlength=len(scores))
+    shape = len(scores), int(num_positives.max(initial=0))
+    ranked = Ranked(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), np.ones(shape, np.int32), num_positives)
+    cells = np.arange(shape[1]) < num_positives[:, None]
+    ranked.level[cells], ranked.offset[cells] = ordered_levels[row, offset], offset
+    return ranked
 
 
 def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats) -> Ranked:
@@ -125,8 +145,8 @@ def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats)
     """
     shape = positives.score.shape
     ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.num_positives)
-    if ties in ("average", "paper", "index"):
-        _rank_groups(positives, ranked, ties != "index")
+    if ties in ("average", "paper"):
+        _rank_groups(positives, ranked)
     else:
         ranked = ranked._replace(level=np.empty_like(positives.level))
         order = np.argsort(preference, axis=1, kind="stable")
@@ -151,8 +171,8 @@ def count_within(ranked: Ranked, cutoffs: Ints) -> Ints:
 
 
 @jit
-def _rank_groups(positives: SortedPositives, ranked: Ranked, grouped: bool) -> None:
-    """Rank positives with others of equal score in a group, unless their indices have broken ties."""
+def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
+    """Rank positives with others of equal score in a group."""
     for row in range(len(positives.num_positives)):
         num_positives, score, negatives = positives.num_positives[row], positives.score[row], positives.negatives[row]
         offset, size = ranked.offset[row], ranked.size[row]
@@ -160,7 +180,7 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked, grouped: bool) -> N
         while first < num_positives:
             num_ahead += negatives[first, 0]
             stop = first + 1
-            while grouped and stop < num_positives and score[stop] == score[first]:
+            while stop < num_positives and score[stop] == score[first]:
                 stop += 1
             members = stop - first + negatives[first, 1]
             for item in range(first, stop):

@@ -32,7 +32,6 @@ class SortedPositives(NamedTuple):
 
     score: Array  # (r, P) float32 or float64
     level: Bytes  # (r, P) from 1
-    item: Ints  # (r, P) gallery indices if these break ties, else (r, 0)
     num_positives: Ints  # (r,)
     negatives: Int32s  # (r, P+1, 2) negatives between i − 1 and i, and with the score of i if i is the first of it
     first: Int32s  # (r, T) of each interval of scores twice the first positive not in an earlier one, + 1 if in it
@@ -44,12 +43,11 @@ class SortedPositives(NamedTuple):
         return SortedPositives._make(field[block] for field in self)
 
 
-def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
+def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any]) -> SortedPositives:
     """An empty :class:`SortedPositives` with room for a number of positives in each row."""
     return SortedPositives(
         np.empty((num_rows, num_positives), dtype),
         np.empty((num_rows, num_positives), np.uint8),
-        np.empty((num_rows, num_positives if by_index else 0), np.int64),
         np.zeros(num_rows, np.int64),
         np.zeros((num_rows, num_positives + 1, 2), np.int32),
         np.empty((num_rows, _INTERVALS * num_positives + 4), np.int32),
@@ -59,14 +57,14 @@ def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, 
 
 
 @jit
-def gather(scores: Array, positions: Ints, low: Ints, high: Ints, order: Ints, positives: SortedPositives) -> None:
-    """Append the positives of a part of the gallery, whose items stand at ``positions`` in tree order.
+def gather(scores: Array, low: Ints, high: Ints, positives: SortedPositives) -> None:
+    """Append the positives of a part of the gallery.
 
     ``low`` and ``high`` are the columns where each level's range begins and ends. A score of −inf is left out.
     """
     num_levels = low.shape[1]
     for row in range(len(scores)):
-        score, level, index = positives.score[row], positives.level[row], positives.item[row]
+        score, level = positives.score[row], positives.level[row]
         target = positives.num_positives[row]
         for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
             depth = min(step, 2 * num_levels - 2 - step)
@@ -76,8 +74,6 @@ def gather(scores: Array, positions: Ints, low: Ints, high: Ints, order: Ints, p
                 if scores[row, column] > -np.inf:
                     score[target] = scores[row, column]
                     level[target] = depth + 1
-                    if len(index) > 0:
-                        index[target] = order[positions[column]]
                     target += 1
         positives.num_positives[row] = target
 
@@ -89,10 +85,9 @@ def split(
     excluded: Bools,
     positives: SortedPositives,
     negatives: Array,
-    index: Ints,
     num_others: Ints,
 ) -> None:
-    """Split the items of a score matrix into positives and others; ``index`` and ``num_others`` describe the others."""
+    """Split the items of a score matrix into positives and the scores of others."""
     for row in range(len(scores)):
         num_positives, num_negatives = 0, 0
         for column in range(scores.shape[1]):
@@ -101,32 +96,26 @@ def split(
             if levels[row, column] > 0:
                 positives.score[row, num_positives] = scores[row, column]
                 positives.level[row, num_positives] = levels[row, column]
-                if positives.item.shape[1] > 0:
-                    positives.item[row, num_positives] = column
                 num_positives += 1
             else:
                 negatives[row, num_negatives] = scores[row, column]
-                if index.shape[1] > 0:
-                    index[row, num_negatives] = column
                 num_negatives += 1
         positives.num_positives[row] = num_positives
         num_others[row] = num_negatives
 
 
 def sort(positives: SortedPositives) -> None:
-    """Sort the positives and build the tables; equal scores are ordered by index if it is given, else by level."""
-    if positives.score.dtype == np.float32 and not positives.item.size:
+    """Sort the positives and build the tables; equal scores are ordered by level."""
+    if positives.score.dtype == np.float32:
         keys = np.empty(positives.score.shape, np.uint64)
         _write_keys(positives.score, positives.level, positives.num_positives, keys)
         keys.sort(axis=1)
         _read_keys(keys, positives.num_positives, positives.score, positives.level)
     else:
         for row, num_positives in enumerate(positives.num_positives):
-            row_fields = positives.score[row], positives.level[row], positives.item[row]
-            fields = [field[:num_positives] for field in row_fields]
-            order = np.lexsort((fields[2] if positives.item.size else fields[1], -fields[0]))
-            for field in fields[: 3 if positives.item.size else 2]:
-                field[:] = field[order]
+            score, level = positives.score[row, :num_positives], positives.level[row, :num_positives]
+            order = np.lexsort((level, -score))
+            score[:], level[:] = score[order], level[order]
     _fill_tables(positives)
 
 
@@ -264,24 +253,3 @@ def _first_not_above(score: Array, start: np.uint32, stop: np.uint32, threshold:
     for step in range(4):
         rank += np.uint32(score[start + np.uint32(step)] > threshold)
     return rank
-
-
-@jit
-def count_negatives_by_index(
-    scores: Array, index: Ints, low: Ints, high: Ints, stop: Ints, positives: SortedPositives
-) -> None:
-    """:func:`count_negatives` with ties broken by smaller index; ``index`` is (r, N), or (1, N) for all rows."""
-    for row in range(len(scores)):
-        num_positives, item_index = positives.num_positives[row], index[min(row, len(index) - 1)]
-        for column in range(stop[row]):
-            if low[row] <= column < high[row]:
-                continue
-            item_score, rank, end = scores[row, column], 0, num_positives
-            while rank < end:
-                middle = (rank + end) // 2
-                pivot = positives.score[row, middle]
-                if pivot > item_score or (pivot == item_score and positives.item[row, middle] < item_index[column]):
-                    rank = middle + 1
-                else:
-                    end = middle
-            positives.negatives[row, rank, 0] += 1

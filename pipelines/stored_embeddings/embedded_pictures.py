@@ -39,7 +39,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."
     try:
         if embedded:
-            options = {"labeled": False, "root": parameters.get("root")}
+            options: dict[str, Any] = {"labeled": False, "root": parameters.get("root")}
             pictures = load_input_images(embedded, parameters.get("split"), **options).dataset.images
             if isinstance(pictures, FileImages):
                 return _files(pictures.root, names, source), ""

@@ -18,14 +18,7 @@ SEARCH = {"block_size": None, "distributed": False, "progress": False}
 SCORES = {"scores": [[1.0, 2.0]], "levels": [[0, 1]], "valid": None, "ties": "average"}
 RESULT = metrics.evaluate(EMBEDDINGS, PATHS, metrics=["AP"])
 CALLS = {
-    metrics.evaluate: {
-        "query": EMBEDDINGS,
-        "gallery": EMBEDDINGS[:2],
-        **RETRIEVAL,
-        **OPTIONS,
-        **MASKS,
-        **SEARCH,
-    },
+    metrics.evaluate: {"query": EMBEDDINGS, "gallery": EMBEDDINGS[:2], **RETRIEVAL, **OPTIONS, **MASKS, **SEARCH},
     metrics.evaluate_codes: {
         "query_codes": EMBEDDINGS > 0,
         "gallery_codes": EMBEDDINGS[:2] > 0,
@@ -34,13 +27,7 @@ CALLS = {
         **MASKS,
     },
     metrics.evaluate_scores: {**SCORES, **OPTIONS, "num_levels": None},
-    metrics.evaluate_ranking: {
-        "run": [[0, 1], [1, 0], [1, -1]],
-        "num_levels": None,
-        **RETRIEVAL,
-        **OPTIONS,
-        **MASKS,
-    },
+    metrics.evaluate_ranking: {"run": [[0, 1], [1, 0], [1, -1]], "num_levels": None, **RETRIEVAL, **OPTIONS, **MASKS},
     metrics.hierarchical_precision_recall: {**SCORES, "alpha": 1.0, "relevance": "hap"},
     metrics.ndcg: {**SCORES, "k": 2},
     metrics.recall_at_k: {**SCORES, "k": 2, "level": 1},

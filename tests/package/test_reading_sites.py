@@ -79,7 +79,7 @@ def _places() -> dict[str, list[str]]:
     return sites
 
 
-def test_no_file_is_read_beside_the_block() -> None:
+def test_no_file_is_read_beside_the_block():
     sites = _places()
     allowed = {site for site in sites if {site, site.partition("::")[0]} & BESIDE.keys()}
     assert {site: calls for site, calls in sites.items() if site not in allowed} == {}
@@ -87,7 +87,7 @@ def test_no_file_is_read_beside_the_block() -> None:
     assert unused == set()
 
 
-def test_a_file_read_beside_the_block_is_noticed() -> None:
+def test_a_file_read_beside_the_block_is_noticed():
     source = """
 def read(path):
     with reading_file(path, expected="numbers"):

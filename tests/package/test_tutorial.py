@@ -29,7 +29,7 @@ DRAWN = re.compile(r"## 1\..*?(?=## 2\.)", flags=re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
 
@@ -85,7 +85,7 @@ def test_what_the_page_says_of_photos_is_a_recipe():
 
 
 @pytest.mark.nightly
-def test_every_line_after_the_drawing_runs_unchanged_on_photos(shared_data: Path):
+def test_every_line_after_the_drawing_runs_unchanged_on_photos(shared_data):
     with zipfile.ZipFile(shared_data / "gldv2_washington" / "gldv2_wa_112px.zip") as archive:
         archive.extractall("images")
     write_washington(shared_data / "gldv2_washington")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def pages(tiny_recipe, tmp_path_factory):
     """The address of each page."""
     folder = tmp_path_factory.mktemp("pages")
     values = tiny_recipe().as_dict()
@@ -90,7 +89,7 @@ def write_embeddings(folder: Path, species: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     driver = chromium()
     yield driver
     driver.quit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -33,14 +32,13 @@ from ...local_pages.local_server import (
 )
 from ...settings import first_complaint
 from ..cluster.proposal_files import read_proposal
-from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
 from .actions import Number, StrictModel
 from .results import read_outcome, with_sample, write_review_table
 from .sampling import features, refit, sample_result
-from .session import News, PostedRequest, Session, load_two_means
+from .session import News, PostedRequest, Session
 from .state import initial_state
 
 SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks on its card; those with an image come first
@@ -205,23 +203,19 @@ def open_review(
     annotator: str,
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
-    accept_targets: bool = False,
     sample: int | None = None,
-    encoder: TextEncoder | None = None,
 ) -> Review:
     """Open a review for the server.
 
-    A new one begins with a sample of the certain labels, perhaps after all labels moved to the clusters proposed.
+    A new one begins with a sample of the certain labels.
     """
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
-    session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
+    session = Session(proposal, log or default_log(clusters_path, annotator), annotator)
     is_new = session.news(0).history.seq == 0
-    if accept_targets:
-        session.accept_targets()
     if is_new and sample != 0:
         session.draw_sample(sample)
     return Review(session, landmarks, images)
@@ -255,7 +249,6 @@ def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Call
             say(notice)
         say(f"Review of {review.session.annotator}, kept in {log.path}: {url}")
         say("Ctrl-C ends it; every action is on the disk already.")
-        threading.Thread(target=load_two_means, daemon=True).start()
 
     serve_until_interrupted(partial(review_app, review), announce=announce, port=port, open_browser=open_browser)
     say(f"{log.path} holds {review.session.news(0).history.seq} events")

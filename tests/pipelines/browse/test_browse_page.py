@@ -43,7 +43,7 @@ def vectors(*weights: float) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browse")
     (folder / "photos").mkdir()
     for row in range(15):  # the last one is missing

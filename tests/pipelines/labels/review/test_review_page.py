@@ -269,9 +269,11 @@ def test_labels_and_clusters_are_dragged(page):
     page.wait_said("Merged church into lake")
 
 
-def test_clusters_split_in_two_and_by_selection(page):
+def test_clusters_split_by_selection(page):
     page.focus_card("museum")
     page.keys("s")
+    page.wait_said("Select the labels to split off")
+    page.keys(Keys.ENTER, Keys.END, "s")
     page.wait_said("Split castle off museum as castle")
     assert page.server.clusters["castle"].labels == {"castle"}
     assert page.names().index("castle") == page.names().index("museum") + 1

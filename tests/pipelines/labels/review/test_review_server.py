@@ -221,7 +221,10 @@ def test_images_are_served_small(server):
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\u202eb"}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
-        (b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["castle"]}}', 422),
+        (
+            b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["x"], "name": "x", "method": "selection"}}',
+            422,
+        ),
         (b'{"seq": 0, "action": {"do": "undo"}}', 422),
         (b'{"seq": 7, "action": {"do": "undo"}}', 409),
         (b"[" * 100_000, 400),
@@ -243,7 +246,7 @@ def test_names_take_no_sign_that_turns_the_direction(server, sign):
         {"do": "rename", "cluster": 0, "name": name},
         {"do": "above", "clusters": [0], "above": ["water", name]},
         {"do": "move", "labels": ["castle"], "name": name, "kind": "natural"},
-        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name},
+        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name, "method": "selection"},
     ]
     answers = [server.act(request) for request in requests]
     assert [status for status, _ in answers] == [400] * 4
