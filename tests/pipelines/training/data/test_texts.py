@@ -81,7 +81,12 @@ def test_a_path_that_ends_has_no_text_below(clip: str) -> None:
 @pytest.mark.parametrize("chunks", [[], ["training.accumulate=two_pass", "training.chunk_size=3"]])
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list[str], frozen: int) -> None:
-    changes = [*chunks, "model.freeze_batch_norm=true", f"model.freeze_backbone_epochs={frozen}"]
+    changes = [
+        *chunks,
+        "model.freeze_batch_norm=true",
+        f"model.freeze_backbone_epochs={frozen}",
+        "optimizer.texts_lr=0.01",
+    ]
     learner, texts, dataset = learner_of(recipe_with_texts(clip, *changes))
     learner.start_epoch(0)
     images = torch.randint(0, 255, (len(ROWS), 3, 32, 32), dtype=torch.uint8)
@@ -97,6 +102,10 @@ def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list
     assert {"text_projection.weight", "text_projection.bias", "head.1.weight"} <= changes_of_weights
     assert any(name.startswith("backbone.") for name in changes_of_weights) == (not frozen)
     assert torch.equal(vectors, texts.vectors)
+    groups = {group["name"]: len(group["params"]) for group in learner.optimizer.param_groups}
+    assert (groups["head"], groups["texts"]) == (2, 2)  # a weight and a bias each
+    steps = (old_weights["text_projection.weight"] - new_weights["text_projection.weight"]).abs()
+    assert float(steps.max()) == pytest.approx(learner.optimizer.param_groups[2]["lr"], rel=0.01)  # Adam's first step
     assert not torch.equal(next(loss.parameters()), next(learner.loss.parameters()))
 
 
