@@ -132,7 +132,7 @@ class TextSettings(Section):
 
 
 class OptimizerSettings(Component):
-    """One optimizer; groups of parameters: backbone, head, projection of texts, and what the loss learns (its proxies)."""
+    """One optimizer for backbone, head, projection of texts, and what the loss learns (its proxies)."""
 
     name: str = "adam"
     """an optimizer of `torch.optim` in lower case, with its options (`sgd` has momentum 0.9, Nesterov's), or
