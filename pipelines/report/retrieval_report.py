@@ -71,7 +71,7 @@ def make_report(
         lead: paragraphs below the title.
         tree: of labels, to be shown.
         tree_lead: paragraphs above it.
-        commands: that make it all again, unless given those of the models.
+        commands: that make it all again, before those of the models.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
@@ -111,7 +111,7 @@ def make_report(
         },
         **_numbers(measurements, data),
         **_retrievals(measurements, data, values, judged_by, queries=queries, hits=hits),
-        "commands": commands or [run.command for run in measurements.values()],
+        "commands": [*commands, *(run.command for run in measurements.values())],
     }
     files.write_text(out, fill_page(__package__, page, scripted=True))
     return Path(out)
