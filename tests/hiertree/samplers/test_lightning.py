@@ -118,11 +118,11 @@ def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Calla
 def test_an_epoch_of_two_processes_gives_the_metrics_and_weights_of_one(tmp_path: Path) -> None:
     for size in (1, 2):
         run_together(run_epoch, size, find_free_network_port(), str(tmp_path), count=size)
-    (metrics, weights), *others = (
+    (metrics, weights), *of_two = (
         json.loads((tmp_path / f"{name}.json").read_text()) for name in ("1-0", "2-0", "2-1")
     )
     assert set(metrics) == {"H-AP", "NDCG", "R@1"}
-    for other_metrics, other_weights in others:
+    for other_metrics, other_weights in of_two:
         assert other_metrics == pytest.approx(metrics, abs=1e-6)
         for name, value in weights.items():
             np.testing.assert_allclose(other_weights[name], value, atol=1e-12)
