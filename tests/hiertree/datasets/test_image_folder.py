@@ -102,8 +102,8 @@ def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
     padded = datasets.load_folder(photos, uneven="pad")
     assert padded.tree.labels_of(padded.paths[-1].tolist()) == ("sky", "sky")
     assert datasets.load_folder(photos, uneven="truncate").tree.level_sizes == (3,)
-    unknown = datasets.load_folder(photos, uneven="unknown")
-    assert (unknown.tree.level_sizes, unknown.paths[-1].tolist()) == ((3, 4), [2, -1])
+    short_paths = datasets.load_folder(photos, uneven="unknown")
+    assert (short_paths.tree.level_sizes, short_paths.paths[-1].tolist()) == ((3, 4), [2, -1])
     write_image(photos / "stray.jpg")
     with pytest.raises(UnevenDepthError, match=r"stray\.jpg lies in no folder"):
         datasets.load_folder(photos, uneven="pad")
@@ -111,13 +111,13 @@ def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
 
 def test_classes_of_which_no_image_is_known_are_dropped(photos: Path) -> None:
     write(photos, "sky/1.jpg", "built/2.jpg", "natural/3.jpg", "natural/sea/4.jpg")
-    whole = datasets.load_folder(photos, uneven="unknown")
-    names = [whole.images.name(row) for row in range(len(whole))]
+    all_images = datasets.load_folder(photos, uneven="unknown")
+    names = [all_images.images.name(row) for row in range(len(all_images))]
     rows = [names.index(name) for name in ("sky/1.jpg", "natural/3.jpg", "natural/sea/4.jpg", "natural/lake/0.jpg")]
-    split = whole.select(rows, split="some").drop_absent_classes()
+    split = all_images.select(rows, split="some").drop_absent_classes()
     assert split.tree.level_sizes == (2, 2)
     assert [split.tree.labels_of(path) for path in split.paths] == [
-        whole.tree.labels_of(whole.paths[row]) for row in rows
+        all_images.tree.labels_of(all_images.paths[row]) for row in rows
     ]
 
 

@@ -93,8 +93,8 @@ def test_a_split_that_no_row_has_lists_those_there_are(tmp_path: Path, photos: P
 
 
 def test_names_of_splits_are_known_in_any_case_and_others_left_out(tmp_path: Path, photos: Path) -> None:
-    for spelling, other, count in (("Test", "test", 3), (" TESTING ", "Train", 1), ("test_fine", "test", 2)):
-        rows = [(*row[:3], spelling if row[0] == "b.png" else row[3].replace("test", other)) for row in ROWS]
+    for spelling, test_name, count in (("Test", "test", 3), (" TESTING ", "Train", 1), ("test_fine", "test", 2)):
+        rows = [(*row[:3], spelling if row[0] == "b.png" else row[3].replace("test", test_name)) for row in ROWS]
         assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == count
 
 
