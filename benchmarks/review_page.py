@@ -18,7 +18,7 @@ from selenium import webdriver
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.serving import Review, served
-from hiertree.pipelines.labels.review.session import Session, load_two_means
+from hiertree.pipelines.labels.review.session import Session
 
 FORMS = [
     "road",
@@ -53,7 +53,7 @@ PLACES = [
     "hall",
     "river",
 ]
-KEYS = {"a": "approve", "t": "other kind", "i": "irrelevant", "s": "2-means"}
+KEYS = {"a": "approve", "t": "other kind", "i": "irrelevant"}
 READY = """
     const done = arguments[0];
     const look = () => document.documentElement.dataset.ready
@@ -110,7 +110,6 @@ def main() -> None:
     browser_options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--window-size=1300,900"):
         browser_options.add_argument(argument)
-    load_two_means()
     with webdriver.Chrome(
         options=browser_options, service=webdriver.ChromeService(shutil.which("chromedriver"))
     ) as browser:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import Choices, EmbeddingError, PathError, ShapeError, some_of
+from .errors import Choices, EmbeddingError, OptionError, PathError, ShapeError, some_of
 from .io.tables import are_names, is_empty, label_text, plain_cells
 from .options import Uneven
 
@@ -347,6 +347,15 @@ def split_path(label: Any, separator: str | None) -> list[Any]:
     return labels[known_levels[0] : known_levels[-1] + 1] if known_levels else [""]
 
 
+def check_separator(separator: str, labels: Collection[Any]) -> None:
+    """Refuse a separator that divides no label: all would be one flat level."""
+    if not separator or (labels and not any(separator in str(label) for label in labels)):
+        sign = path_separator([labels])
+        problem = f"separator={separator!r}, which none of {len(labels)} labels holds"
+        expected = "what stands between the labels of a path, such as ' > '"
+        raise OptionError(problem, expected=expected, remedy=f"all hold {sign!r}" if sign else None)
+
+
 def path_separator(columns: Sequence[Iterable[Any]]) -> str | None:
     """The separator in all labels of the last column, as in paths that are written in one cell; None if there is none.
 
@@ -379,6 +388,7 @@ def split_columns(
     if separator is None:
         return list(columns), None if names is None else tuple(names)
     codes, labels = pd.factorize(np.asarray(columns[-1], object))
+    check_separator(separator, labels.tolist())
     paths = [split_path(label, separator) for label in labels.tolist()]
     depth = max(map(len, paths), default=1)
     levels = [

@@ -63,55 +63,15 @@ from .pairs.soft_ranks import StepOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import SmoothRecall, SupRecall
 
-__all__ = [
-    "CSL",
-    "DPSH",
-    "DTSH",
-    "HAPPIER",
-    "HIER",
-    "ROADMAP",
-    "RODNDCG",
-    "BlackboxAP",
-    "CrossBatchMemory",
-    "DistributedLoss",
-    "FastAP",
-    "GrowingAlpha",
-    "HashNet",
-    "HiMulCon",
-    "HierarchicalTriplet",
-    "Hyperbolic",
-    "LevelSum",
-    "Loss",
-    "MIHash",
-    "PairDecomposability",
-    "ProxyDecomposability",
-    "ProxyOptions",
-    "PytorchMetricLearning",
-    "RODRecall",
-    "ScoreOptions",
-    "SmoothAP",
-    "SmoothHAP",
-    "SmoothNDCG",
-    "SmoothRecall",
-    "SoftBinAP",
-    "StepOptions",
-    "SupAP",
-    "SupCon",
-    "SupHAP",
-    "SupNDCG",
-    "SupRecall",
-    "TieAwareAP",
-    "TieAwareNDCG",
-    "all_gather",
-    "as_pytorch_metric_learning",
-    "binary_codes",
-    "decomposability_bound",
-    "decomposability_bound_with_margins",
-    "decomposability_gap",
-    "functional",
-    "large_batch_backward",
-    "smooth_ap_error",
-]
+__all__ = ["SmoothAP", "SmoothHAP", "SmoothNDCG", "SmoothRecall", "SupAP", "SupHAP", "SupNDCG", "SupRecall"]
+__all__ += ["HAPPIER", "ROADMAP", "RODNDCG", "PairDecomposability", "ProxyDecomposability", "RODRecall"]
+__all__ += ["DPSH", "DTSH", "GrowingAlpha", "HashNet", "MIHash", "TieAwareAP", "TieAwareNDCG", "binary_codes"]
+__all__ += ["BlackboxAP", "FastAP", "SoftBinAP"]
+__all__ += ["CSL", "HIER", "HiMulCon", "HierarchicalTriplet", "Hyperbolic", "SupCon"]
+__all__ += ["LevelSum", "PytorchMetricLearning", "as_pytorch_metric_learning"]
+__all__ += ["CrossBatchMemory", "DistributedLoss", "all_gather", "large_batch_backward"]
+__all__ += ["decomposability_bound", "decomposability_bound_with_margins", "decomposability_gap", "smooth_ap_error"]
+__all__ += ["Loss", "ProxyOptions", "ScoreOptions", "StepOptions", "functional"]
 
 
 def __dir__() -> list[str]:

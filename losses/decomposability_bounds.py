@@ -31,11 +31,12 @@ import numpy as np
 import torch
 
 from hiertree.arrays import to_numpy
-from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics import average_precision
-from hiertree.options import check_integer, check_number
+from hiertree.options import check_number
 
 from .functional import smooth_ap
+from .pairs.pairs import binary_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,25 +189,12 @@ def _count_per_batch(batched: _Batched, mask: NDArray[np.bool_]) -> NDArray[np.i
 
 
 def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> _Batched:
-    check_integer("level", level)
-    scores, levels, batches = _numbers(scores, "scores"), _numbers(levels, "levels"), to_numpy(batches, name="batches")
-    valid = np.ones(scores.shape, np.bool_) if valid is None else to_numpy(valid, name="valid")
-    if valid.dtype != np.bool_:
-        raise ShapeError(f"valid of type {valid.dtype}", expected="booleans")
-    if scores.ndim != 2 or not scores.shape == levels.shape == valid.shape:
-        shapes = ", ".join(str(array.shape) for array in (scores, levels, valid))
-        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (Q, M)")
-    if batches.shape != scores.shape[1:]:
-        raise ShapeError(f"batches of shape {batches.shape}", expected=f"({scores.shape[1]},), one for each candidate")
-    if np.isnan(scores).any():
-        row = int(np.isnan(scores).any(axis=1).argmax())
-        raise EmbeddingError(f"scores hold NaN, first in row {row}", expected="numbers")
+    arrays = (to_numpy(values, name=name) for name, values in (("scores", scores), ("levels", levels)))
+    pairs = binary_pairs(*arrays, level, valid)
+    batches = to_numpy(batches, name="batches")
+    if batches.shape != pairs.scores.shape[1:]:
+        expected = f"({pairs.scores.shape[1]},), one for each candidate"
+        raise ShapeError(f"batches of shape {batches.shape}", expected=expected)
     names, batch = np.unique(batches, return_inverse=True)
-    return _Batched(scores, levels >= level, valid, batch, len(names))
-
-
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
-    array = to_numpy(values, name=name)
-    if array.dtype.kind not in "biuf":
-        raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
-    return array.astype(np.float64)
+    tensors = pairs.scores.detach().double(), pairs.levels > 0, pairs.valid
+    return _Batched(*(tensor.cpu().numpy() for tensor in tensors), batch, len(names))

@@ -50,22 +50,9 @@ from .tie_aware import tie_aware_ap, tie_aware_ndcg
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "blackbox_ap",
-    "fast_ap",
-    "pair_decomposability",
-    "proxy_decomposability",
-    "smooth_ap",
-    "smooth_hap",
-    "smooth_ndcg",
-    "smooth_recall",
-    "sup_ap",
-    "sup_hap",
-    "sup_ndcg",
-    "sup_recall",
-    "tie_aware_ap",
-    "tie_aware_ndcg",
-]
+__all__ = ["smooth_ap", "smooth_hap", "smooth_ndcg", "smooth_recall", "sup_ap", "sup_hap", "sup_ndcg", "sup_recall"]
+__all__ += ["pair_decomposability", "proxy_decomposability"]
+__all__ += ["blackbox_ap", "fast_ap", "tie_aware_ap", "tie_aware_ndcg"]
 
 KS = (1, 2, 4, 8, 16)
 SplitBy: TypeAlias = Literal["level", "relevance"]

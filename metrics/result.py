@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DRAWS_AT_ONCE = 1 << 21
-_LATEX = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {
+LATEX = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -380,7 +380,7 @@ def as_latex(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _latex(cell: str) -> str:
-    text = "".join(_LATEX.get(sign, sign) for sign in cell.strip("*"))
+    text = "".join(LATEX.get(sign, sign) for sign in cell.strip("*"))
     return rf"\textbf{{{text}}}" if cell.startswith("**") else text
 
 

@@ -64,6 +64,15 @@ def fill_page(package: str, values: Mapping[str, Any], *, scripted: bool = False
     return environment.from_string(_text(package, "page.html")).render(values, **frame) + "\n"
 
 
+def fill_card(package: str, values: Mapping[str, Any]) -> str:
+    """Fill in ``card.md`` of a package."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (Markdown)
+    environment.filters["code"] = markdown_code
+    return environment.from_string(_text(package, "card.md")).render(values).rstrip() + "\n"
+
+
 def _text(package: str, name: str) -> str:
     return resources(package).joinpath(name).read_text(encoding="utf-8").strip()
 

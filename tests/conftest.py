@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The folder of real data that lies beside the checkout; tests that need it are skipped where it is absent."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
@@ -52,7 +51,7 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Where tensors are small and other work shares the machine, threads spend most of their time waiting."""
     import torch
 
@@ -63,6 +62,6 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _quiet_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quiet_progress(monkeypatch):
     """Keep progress lines out of captured output."""
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,7 @@ def load_huggingface(
 
     Args:
         path: its name on the hub, or a folder.
-        split: one of its splits, or a part of one in the notation of ``datasets``: ``"train[:80%]"``.
+        split: one of its splits; parts of one are for :func:`hiertree.datasets.from_huggingface`.
         levels: columns of labels, coarse → fine, as for :func:`hiertree.datasets.from_huggingface`.
         image: the column of images.
         leaf: what identifies a class, as there.
@@ -60,10 +59,6 @@ def load_huggingface(
         ``load_huggingface("cifar100", "train", levels=["coarse_label", "fine_label"], image="img")``
     """
     splits = open_huggingface(path, config=config, revision=revision)
-    if isinstance(splits, dict) and name_in(splits, split) is None:  # a part of one, or none of them
-        named_parts = {name: splits[name] for name in re.findall(r"\w+", split) if name in splits}
-        rows = split_of(path, open_huggingface(path, split, config=config, revision=revision), split)
-        splits = type(splits)({**named_parts, split: rows})
     return from_huggingface(splits, levels=levels, image=image, leaf=leaf, split=split)
 
 

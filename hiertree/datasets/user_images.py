@@ -18,7 +18,7 @@ from ..level_columns import ADDED
 from ..options import Uneven, check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, suggest_separator
-from ..tree.labels_to_paths import Labeled, label_paths
+from ..tree.labels_to_paths import label_paths
 from .image_dataset import ImageDataset
 from .readers.images import FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, name_in, names_of_split, rows_of_split, split_to_measure, splits_before
@@ -40,7 +40,6 @@ def load_folder(
     holdout_by: HoldoutBy = "classes",
     seed: int = 0,
     uneven: Uneven = "error",
-    on_bad_image: OnBadImage = "error",
 ) -> ImageDataset:
     """Read the images below a folder; the folders on the way to each are its labels, coarse → fine.
 
@@ -57,11 +56,9 @@ def load_folder(
         holdout_by: ``"classes"``, or ``"images"``: that share of the images of each class, and never all of them.
         seed: of that draw.
         uneven: what to do with images at different depths, as in :meth:`hiertree.LabelTree.from_paths`.
-        on_bad_image: with ``"error"`` a damaged image is an error when it is decoded. With ``"skip"`` every image is
-            decoded once now, and bad ones are left out, logged, and named in ``left_out``.
 
     Raises:
-        ImageError: no such folder, no image in it, or none that decodes.
+        ImageError: no such folder, or no image in it.
         OptionError: no folder of the split, a share outside (0, 1), one that leaves a split without a class or an
             image, or an unknown policy.
         UnevenDepthError: images at different depths; the message names two.
@@ -70,7 +67,6 @@ def load_folder(
     Example:
         ``load_folder("photos", "train", levels=["kind", "landmark"])``
     """
-    check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_choice("uneven", uneven, Uneven)
     check_integer("seed", seed, least=0)
     reads_root = split is None or holdout is not None
@@ -91,17 +87,8 @@ def load_folder(
     row_names = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
     columns = list(zip(*earlier_rows, *label_rows, strict=True))
     labeling = label_paths(columns, levels, row_names.__getitem__, len(earlier_rows), leaf="path", uneven=uneven)
-    return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
-
-
-def _dataset(
-    name: str, split: str | None, labeling: Labeled, images: FileImages, on_bad_image: OnBadImage
-) -> ImageDataset:
-    """The data set of these images, or of those that decode; classes are numbered whether theirs do or not."""
-    dataset = ImageDataset(name=name, split=split or "all", images=images, **labeling._asdict())
-    if on_bad_image == "skip":
-        dataset = dataset.drop_unreadable_images()
-    return dataset
+    images, name = FileImages(split_folder, names), Path(root).resolve().name
+    return ImageDataset(name=name, split=split or "all", images=images, **labeling._asdict())
 
 
 def folder_of_split(root: Path, split: str) -> Path:
@@ -240,7 +227,9 @@ def load_table(
     labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
     policies: Any = {"leaf": leaf, "uneven": uneven, "gaps": gaps, "separator": separator}
     labeling = label_paths(labels, levels, where, len(earlier_rows), **policies)
-    return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
+    images = FileImages(folder, names)
+    dataset = ImageDataset(name=file.stem, split=split or "all", images=images, **labeling._asdict())
+    return dataset.drop_unreadable_images() if on_bad_image == "skip" else dataset
 
 
 def image_column(table: pd.DataFrame, file: Path) -> str:

@@ -37,14 +37,7 @@ MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
 _BYTES_AT_ONCE = 1 << 26
 _RECORDED_PACKAGES = (
-    "numpy",
-    "torch",
-    "pandas",
-    "scikit-learn",
-    "faiss-cpu",
-    "open_clip_torch",
-    "timm",
-    "transformers",
+    *("numpy", "torch", "pandas", "scikit-learn", "faiss-cpu", "open_clip_torch", "timm", "transformers"),
     "lightning-fabric",
 )
 

@@ -16,14 +16,13 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BufferedReader, RawIOBase, TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 import numpy as np
-from typing_extensions import override
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
 from .files import AnyPath, open_replacing
@@ -222,24 +221,7 @@ def _open_zstandard(path: Path, _: str) -> Any:
     require_package("pyarrow", extra="arrow")
     import pyarrow as pa
 
-    return BufferedReader(_Unpacked(pa.CompressedInputStream(path.open("rb"), "zstd")))
-
-
-class _Unpacked(RawIOBase):
-    """A stream of pyarrow, which reads no lines itself."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; the number of bytes read."""
-        block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
+    return BufferedReader(pa.CompressedInputStream(path.open("rb"), "zstd"))
 
 
 _OPENERS: Mapping[str, Callable[..., Any]] = {
@@ -280,7 +262,8 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     with reading_file(path, expected="a spreadsheet that pandas reads"):
         sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
-    table: pd.DataFrame = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    sheet = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    table: pd.DataFrame = sheet[sheet.apply(lambda column: column.str.strip() != "").any(axis=1)]
     return table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from heapq import heapreplace
@@ -168,8 +167,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
             problem, expected = f"batches of {self.classes_per_batch} classes", "an even number"
-            choose = {"batch_size": [self.batch_size + self.images_per_class]}
-            raise OptionError(problem, expected=f"{expected}, half from each super-category", choose=choose)
+            larger = {"batch_size": [self.batch_size + self.images_per_class]}
+            raise OptionError(problem, expected=f"{expected}, half from each super-category", choose=larger)
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:
@@ -181,7 +180,10 @@ class SuperCategoryPairSampler(PlannedBatches):
         large = sizes >= half
         if not large.all() and (small_supers == "error" or large.sum() < 2):
             problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
-            choose = {"batch_size": [2 * int(sizes.min()) * self.images_per_class], "small_supers": ["drop"]}
+            choose: dict[str, Any] = {
+                "batch_size": [2 * int(sizes.min()) * self.images_per_class],
+                "small_supers": ["drop"],
+            }
             choose |= self._choices_for_more_classes()
             raise OptionError(problem, expected="the same number of classes in every super-category", choose=choose)
         self.supers_left_out: list[int] = ids[~large].tolist()
@@ -248,9 +250,7 @@ def _rounds(count: int, per_batch: int, generator: np.random.Generator) -> Itera
 
 def _draw_in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch."""
-    num_rounds = math.ceil(batches * per_batch / count)
-    drawn_labels = np.concatenate(list(islice(_rounds(count, per_batch, generator), num_rounds)))
-    return drawn_labels[: batches * per_batch].reshape(batches, per_batch)
+    return np.stack([draw[:, 0] for draw in islice(_draws(count, per_batch, generator), batches)])
 
 
 def _draws(count: int, per_batch: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:

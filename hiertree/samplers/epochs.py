@@ -73,8 +73,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._items, self._class_of_item, self._class_sizes = _group_by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
             problem = f"no class of {images_per_class} items or more among {len(labels)} items"
-            choose = {"small_classes": ["replace"]} if len(labels) else None
-            raise OptionError(problem, expected="at least one", choose=choose)
+            remedies = {"small_classes": ["replace"]} if len(labels) else None
+            raise OptionError(problem, expected="at least one", choose=remedies)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = range(len(self._items)), True  # what a BatchSampler has; nothing draws from it

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, InputError, NotATreeError, UnevenDepthError
 from ..io.tables import is_empty, is_frame, label_text
-from ..level_columns import UNKNOWN, path_separator, split_names, split_path
+from ..level_columns import UNKNOWN, check_separator, path_separator, split_names, split_path
 from ..options import Uneven, check_choice, require
 
 _log = logging.getLogger(__name__)
@@ -130,6 +130,7 @@ def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[
     """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too."""
     iterated = enumerate(_iterated(rows, "the rows"))
     row_tuples = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
+    check_separator(separator, {row[-1] for row in row_tuples if row})
     paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in row_tuples]
     if names is not None and (depth := max(map(len, paths), default=0)) > len(names):
         names = [*names[:-1], *split_names(names[-1], depth - len(names) + 1)]

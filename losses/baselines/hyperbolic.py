@@ -54,9 +54,9 @@ class _Hyperbolic(Loss):
         """Queries of the last batch without a positive, as the loss counts them."""
         return self.loss.last_num_skipped
 
-    def points(self, embeddings: Any, *, name: str = "embeddings") -> Tensor:
-        """(n, d) points of the ball, in float32 or better."""
-        options = {"curvature": self.curvature, "radius": self.radius, "scale": self.scale}
+    def points(self, embeddings: Any, *, name: str = "embeddings", scale: float | None = None) -> Tensor:
+        """(n, d) points of the ball, in float32 or better; scaled as embeddings are, unless otherwise."""
+        options = {"curvature": self.curvature, "radius": self.radius, "scale": scale or self.scale}
         return poincare_points(finite_vectors(embeddings, name=name), **options)
 
 
@@ -180,7 +180,8 @@ class HIER(_Hyperbolic):
         labels = checked_paths(batch_paths, batch.tensor)
         pairs = pairs_of(batch, labels, valid=is_query[:, None] & is_query, to_vectors=self.points)
         classes = pairs._replace(grades=self._grades).compared().binary(self.level)
-        points, proxies = self._on_manifold(pairs.queries), self._on_manifold(self._proxy_points().to(pairs.queries))
+        proxies = self._on_manifold(self.points(self.proxies, name="proxies", scale=1.0).to(pairs.queries))
+        points = self._on_manifold(pairs.queries)
         similarities = (-poincare_distances(points, points, self.curvature)).exp().detach() + classes.positives()
         among_proxies = poincare_distances(proxies, proxies, self.curvature)
         other_proxies = ~torch.eye(len(proxies), dtype=torch.bool, device=proxies.device)
@@ -189,10 +190,6 @@ class HIER(_Hyperbolic):
         )
         of_proxies = self._mean_over_triplets(among_proxies, -among_proxies.detach(), other_proxies)
         return {**terms, "HIER": of_items + of_proxies}
-
-    def _proxy_points(self) -> Tensor:
-        options = {"curvature": self.curvature, "radius": self.radius, "scale": 1.0}
-        return poincare_points(finite_vectors(self.proxies, name="proxies"), **options)
 
     def _on_manifold(self, points: Tensor) -> Tensor:
         """The points; their gradient is the Riemannian one."""

@@ -238,13 +238,7 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 @set_option("data.root=PATH where a run's images have moved.")
 @option("--queries", COUNT, "How many of the worst, median and best queries to show, each.", default=3)
 @option("--hits", COUNT, "Images to show of each ranking.", default=8)
-@click.option(
-    "--map",
-    "projection",
-    type=click.Choice(["pca", "t-sne", "class-means"]),
-    default="pca",
-    help="What the map shows: the queries by PCA or t-SNE, or the mean of each class by t-SNE.",
-)
+@click.option("--map", "projection", type=click.Choice(["pca", "t-sne"]), default="pca", help="Projection of the map.")
 @labels_option
 @gallery_option
 @gallery_labels_option

@@ -16,7 +16,6 @@ from ..labels.settings import (
     CleanSettings,
     ClusterSettings,
     ColumnNames,
-    EncoderSettings,
     ExportSettings,
     FillSettings,
     ImageFolderSettings,
@@ -186,11 +185,6 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
 @settings_options("photos", ImageFolderSettings)
 @click.option(
-    "--accept-targets",
-    is_flag=True,
-    help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
-)
-@click.option(
     "--sample",
     type=click.IntRange(min=0),
     help="Certain labels to check first in a new log; as many as show, if none is wrong, that at most 5 % are.",
@@ -198,22 +192,19 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @click.option("--table", type=OUTPUT_FILE, help="CSV to write instead of the page, for 'labels export --edited'.")
 @port_option
 @no_browser_option
-@settings_options("embedding", EncoderSettings, leave_out=("reader", "second"))
 def review(
     clustered: Path,
     photos: ImageFolderSettings,
     port: int,
     no_browser: bool,
-    embedding: EncoderSettings,
     table: Path | None,
     **options: Any,
 ) -> None:
     """Rename, merge, split and approve the clusters in CLUSTERED on a local page, until Ctrl-C.
 
     CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
-    command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
+    command goes on where the log ends.
     """
-    from ..labels.encode.encoders import text_encoder
     from ..labels.landmark_images import image_folder
     from ..labels.review.serving import open_review, serve, write_table_of
 
@@ -221,7 +212,7 @@ def review(
         click.echo(write_table_of(clustered, table, log=options["log"], sample=options["sample"]))
         click.get_current_context().params["log"] = table
         return
-    cluster_review = open_review(clustered, images=image_folder(photos), encoder=text_encoder(embedding), **options)
+    cluster_review = open_review(clustered, images=image_folder(photos), **options)
     serve(cluster_review, port=port, open_browser=not no_browser, say=click.echo)
     click.get_current_context().params["log"] = cluster_review.session.log.path  # the default one is named, too
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 from hiertree.evaluation_options import RelevanceName
 from hiertree.options import choices_of, kinds_of
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT
+from .checked_paths import INPUT_PATH, NAME, NAME_OR_INPUT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -120,7 +120,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
-    from ..labels.settings import FILE_OR_NAME, GROWS
+    from ..labels.settings import FILE_OR_NAME
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:
@@ -130,7 +130,7 @@ def _type_of(info: FieldInfo) -> Any:
     if get_origin(info.annotation) is tuple and kinds == [Path]:
         return NAME_OR_INPUT
     if kinds == [Path]:
-        return GROWING_FOLDER if GROWS in info.metadata else INPUT_PATH
+        return INPUT_PATH
     if FILE_OR_NAME in info.metadata:
         return NAME_OR_INPUT
     return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.metrics.conventions import split_name
+from hiertree.metrics.result import LATEX
 
 from ..pages import fill_page, markdown_text
+from ..report.queries_and_gallery import SIGNIFICANT
 from ..report.tables import best_value
 from ..training.recipe.published import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
-from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,20 +35,8 @@ if TYPE_CHECKING:
 _OF_THE_TREE = ("H-AP", "ASI", "NDCG", "HP", "AHP", "HOPS", "HD", "mistake-severity")
 _OF_A_LEVEL = ("R", "MRR", "TR", "P", "P@R", "mAP", "mAP@R", "AP", "AP@", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "±": r"$\pm$",
-        "†": r"$^{\dagger}$",
-        "−": "$-$",
-        "<": r"$<$",
-        ">": r"$>$",
-        **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-        **{bracket: f"{{{bracket}}}" for bracket in "[]"},  # after \\ they would be an option
-    }
-)
+# Brackets would be an option after a line's end.
+_LATEX = str.maketrans({**LATEX, "±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$", "[": "{[}", "]": "{]}"})
 
 
 @dataclass(frozen=True)

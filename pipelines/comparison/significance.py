@@ -21,9 +21,9 @@ from hiertree.io.array_files import reading_arrays
 from hiertree.io.progress import track
 from hiertree.io.reading import Complaint
 from hiertree.metrics import Evaluation
-from hiertree.metrics.statistics import holm, paired_randomization_test
+from hiertree.metrics.statistics import holm
 
-from ..report.queries_and_gallery import have_same_classes, rows_of
+from ..report.queries_and_gallery import SIGNIFICANT, have_same_classes, paired_test, rows_of
 from ..report.sources import read_per_query
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, sides_of
 from ..stored_embeddings.label_columns import EmbeddedImages
@@ -31,7 +31,6 @@ from ..stored_embeddings.label_columns import EmbeddedImages
 if TYPE_CHECKING:
     import pandas as pd
 
-SIGNIFICANT = 0.05
 _NAMED_PATHS = ("names", "paths", "gallery_names", "gallery_paths")  # arrays that tell whether images are the same
 TEST_COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
 
@@ -170,14 +169,7 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     """Queries, classes, difference and p-value; None where no query has two values."""
     if metric not in row.values:
         return None
-    first, second = row.values[metric].to_numpy(), base.values[metric].to_numpy()
-    has_both = ~np.isnan(first - second)
-    if not has_both.any():
-        return None
-    paths = np.asarray(base.images.queries.paths).reshape(len(has_both), -1)
-    classes = np.unique(paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
-    p = paired_randomization_test(first[has_both], second[has_both], clusters=classes)
-    return int(has_both.sum()), int(classes.max()) + 1, float((first - second)[has_both].mean()), p
+    return paired_test(row.values[metric], base.values[metric], base.images.queries.paths)
 
 
 def _mean(runs: Sequence[ListValues]) -> ListValues:

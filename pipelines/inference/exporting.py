@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,38 +71,34 @@ def describe_model(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-def write_onnx(
-    network: nn.Module, images: Tensor, description: dict[str, Any], file: Path
-) -> Callable[[Tensor], Tensor]:
-    """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm."""
+def write_network(model: TrainedModel, images: Tensor, file: Path) -> float:
+    """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm.
+
+    Returns the largest difference of embeddings from the network's, in batches of different sizes.
+    """
     import onnxruntime
 
-    if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
-        raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX")
-    names: Any = {"input_names": ["images"], "output_names": ["embeddings"]}
-    shapes = ({0: torch.export.Dim("batch")},)
-    program: Any = torch.onnx.export(network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False)
-    program.model.metadata_props.update({key: json.dumps(value) for key, value in description.items()})
-    program.save(str(file), external_data=False)
-    session = onnxruntime.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
-    return lambda batch: torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
-
-
-def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
-    """Write a network and return the largest difference of the embeddings of batches of different sizes."""
     settings = model.preprocessing
     network = FixedSizeNetwork(model.network, size=settings.size, scales=settings.scales).cpu().eval()
-    with files.replacing(path) as temporary, warnings.catch_warnings():
+    if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
+        raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX")
+    options: Any = {"input_names": ["images"], "output_names": ["embeddings"], "dynamo": True, "verbose": False}
+    options["dynamic_shapes"] = ({0: torch.export.Dim("batch")},)
+    refused, expected = (RuntimeError, TypeError), "a network that torch can export so"
+    with warnings.catch_warnings(), raised_as(ExportError, f"ONNX of {model!r}", expected=expected, on=refused):
         warnings.simplefilter("ignore")  # of torch, while it traces
-        refused, expected = (RuntimeError, TypeError), "a network that torch can export so"
-        with raised_as(ExportError, f"ONNX of {model!r}", expected=expected, on=refused):
-            exported = write_onnx(network, images, describe_model(model), temporary)
-        with torch.inference_mode():
-            differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
-        largest = float(torch.stack(differences).max())
-        if not largest <= _TOLERANCE:
-            problem = f"ONNX embeddings that differ by {largest:.2g} from the network's"
-            raise ExportError(problem, expected=f"at most {_TOLERANCE:g}", remedy="nothing was written")
+        program: Any = torch.onnx.export(network, (images[:2],), **options)
+        program.model.metadata_props.update({key: json.dumps(value) for key, value in describe_model(model).items()})
+        program.save(str(file), external_data=False)
+        session = onnxruntime.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
+    batches = (images, images[:1])
+    exported = [torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0]) for batch in batches]
+    with torch.inference_mode():
+        differences = [(rows - network(batch)).abs().max() for rows, batch in zip(exported, batches, strict=True)]
+    largest = float(torch.stack(differences).max())  # NaN if one is
+    if not largest <= _TOLERANCE:
+        problem = f"ONNX embeddings that differ by {largest:.2g} from the network's"
+        raise ExportError(problem, expected=f"at most {_TOLERANCE:g}", remedy="nothing was written")
     return largest
 
 

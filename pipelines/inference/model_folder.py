@@ -19,20 +19,10 @@ from ..networks.clip import HUB
 from ..networks.embedder import Embedder
 from ..networks.loading import SETTINGS, WEIGHTS, save_embedder
 from ..networks.settings import Preprocessing
+from ..pages import fill_card
 from ..yaml_files import read_yaml
 
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
-_LABELS_SHOWN = 12
-_INTRODUCTION = """\
-Images → embeddings of {size} dimensions and unit length, for retrieval by inner product; backbone `{backbone}`.
-
-```python
-import hiertree as ht
-
-model = ht.load_model("FOLDER")  # or "hf-hub:OWNER/NAME"
-embeddings = model.embed("photos/")
-```
-"""
 
 
 class ModelRecord(NamedTuple):
@@ -81,25 +71,21 @@ def save_model(
             files.write_text(new_folder / RECIPE, _yaml(recipe))
         if record.metrics is not None:
             files.write_json(new_folder / METRICS, record.metrics)
-        introduction = _INTRODUCTION.format(size=network.embedding_size, backbone=network.settings.backbone)
-        settings_text = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
-        sections = [
-            _header(recipe, record.numbers()),
-            introduction,
-            _metrics_section(record),
-            _tree_section(tree),
-            settings_text,
-        ]
-        sections += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
-        files.write_text(new_folder / CARD, "\n".join(filter(None, sections)))
+        files.write_text(new_folder / CARD, _card(network, preprocessing, tree, recipe, record.numbers()))
         outputs = sorted(new_folder.iterdir())
         provenance = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=outputs)
         files.write_json(new_folder / MANIFEST, provenance)
     return [target / path.name for path in outputs]
 
 
-def _header(recipe: dict[str, Any] | None, metrics: Mapping[str, float]) -> str:
-    """The metadata that the hub reads, with the metrics as its ``model-index``, and the title."""
+def _card(
+    network: Embedder,
+    preprocessing: Preprocessing,
+    tree: LabelTree | None,
+    recipe: dict[str, Any] | None,
+    metrics: Mapping[str, float],
+) -> str:
+    """The model card; its head is the metadata that the hub reads, with the metrics as ``model-index``."""
     name, data = (recipe or {}).get("name", "model"), (recipe or {}).get("data", {}).get("name")
     tags, task = ["image-retrieval", "hierarchical-retrieval", "metric-learning"], "image-feature-extraction"
     metadata: dict[str, Any] = {"library_name": "hiertree", "pipeline_tag": task, "tags": tags}
@@ -107,7 +93,11 @@ def _header(recipe: dict[str, Any] | None, metrics: Mapping[str, float]) -> str:
         values = [{"type": metric, "value": value} for metric, value in metrics.items()]
         results = [{"task": {"type": task}, "dataset": {"type": data, "name": data}, "metrics": values}]
         metadata["model-index"] = [{"name": name, "results": results}]
-    return f"---\n{_yaml(metadata)}---\n\n# {name}\n"
+    facts = {"name": name, "size": network.embedding_size, "backbone": network.settings.backbone, "metrics": metrics}
+    facts |= {"levels": [] if tree is None else _described_levels(tree), "recipe": recipe and _yaml(recipe).rstrip()}
+    facts |= {"metadata": _yaml(metadata).rstrip()}
+    facts |= {"preprocessing": yaml.safe_dump(preprocessing.model_dump(mode="json")).rstrip()}
+    return fill_card(__package__, facts)
 
 
 def _yaml(settings: Mapping[str, Any]) -> str:
@@ -148,17 +138,8 @@ def _strip_place(text: str) -> str:
     return f"{library}{colon}{PurePath(path).name}" if is_local else text
 
 
-def _metrics_section(record: ModelRecord) -> str:
-    rows = [f"| {name} | {100 * value:.2f} |" for name, value in record.numbers().items()]
-    return "\n".join(["## Metrics\n", "| metric | % |", "|---|---|", *rows, ""]) if rows else ""
-
-
-def _tree_section(tree: LabelTree | None) -> str:
-    if tree is None:
-        return ""
-    rows, paths = [], tree.paths(tree.leaves).tolist()
-    for level, (name, size) in enumerate(zip(tree.level_names, tree.level_sizes, strict=True)):
-        labels = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths if path[level] >= 0))
-        text = ", ".join(label.replace("|", "\\|") for label in labels[:_LABELS_SHOWN])
-        rows.append(f"| {name} | {size} | {text}{', …' if len(labels) > _LABELS_SHOWN else ''} |")
-    return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])
+def _described_levels(tree: LabelTree) -> list[tuple[str, int, list[str]]]:
+    """The name and the size of each level, and its labels."""
+    rows = [tree.labels_of(path) for path in tree.paths(tree.leaves).tolist()]
+    labels = [dict.fromkeys(str(row[level]) for row in rows if len(row) > level) for level in range(tree.num_levels)]
+    return list(zip(map(str, tree.level_names), tree.level_sizes, map(list, labels), strict=True))

@@ -17,7 +17,7 @@ from hiertree.errors import OptionError
 
 from ..settings import Section
 
-FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
+FILE_OR_NAME = "a file, or a name"  # marks the annotation of a field
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
@@ -44,8 +44,7 @@ def option(default: Any, description: str, *, name: str | None = None, **checks:
 class Settings(Section):
     """Base of the settings of a step; a bad value raises OptionError.
 
-    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read, unless it is
-    marked ``GROWS``.
+    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read.
     """
 
     if not TYPE_CHECKING:  # type checkers know the fields
@@ -228,7 +227,6 @@ class EncoderSettings(ClipSettings):
     second: NetworkName | None = option(None, "Vouches for labels of which no class above is known.")
     sentence_model: str = option("all-MiniLM-L6-v2", "A sentence-transformers model, or its folder.")
     vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
-    cache: Annotated[Path | None, GROWS] = option(None, "Folder that keeps the vectors of the networks.")
 
     @model_validator(mode="after")
     def _fit_the_encoder(self) -> EncoderSettings:

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from hiertree.errors import ImageError
 
 from ..pages import RUN_COLORS, STYLE, data_uri, figure_uri
-from .plots import class_means, curve_points, plot_learning, plot_spread, project_embeddings
+from .plots import curve_points, plot_learning, plot_spread, project_embeddings
 from .queries_and_gallery import own_label, sample_of
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from .plots import Projection
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
 
     Histories = Mapping[str, Sequence[Mapping[str, Any]]]  # rows of history.jsonl, by the name of the run
 
-MapPoints = Literal["pca", "t-sne", "class-means"]  # queries by a projection, or the means of classes by t-SNE
 MOST_POINTS = 1_500
 MOST_COLORED = 12  # groups of a map that have a color and a line in the legend
 MOST_THUMBNAILS = 300  # on a page, shared by its maps
@@ -91,35 +91,31 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> Draw
 
 
 def map_figures(
-    measurements: Mapping[str, Measurement], data: QueriesAndGallery, *, points: MapPoints
+    measurements: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection
 ) -> dict[str, Any]:
-    """Lay out the queries of each model, or their classes, at most 1,500, colored by a level; some with a picture.
+    """Lay out the queries of each model, at most 1,500, colored by the coarsest level; some with a picture.
 
-    A class has the picture of its first query. The twelve largest groups have a color; −1 is that of the others.
+    The twelve largest groups have a color; −1 is that of the others.
     """
-    of_classes, every = points == "class-means", np.arange(len(data.query_paths))
-    _, first, class_of = np.unique(data.query_paths[:, -1], return_index=True, return_inverse=True)
-    sample = sample_of(np.arange(len(first)) if of_classes else every, MOST_POINTS)
-    queries = first[sample] if of_classes else sample
+    queries = sample_of(np.arange(len(data.query_paths)), MOST_POINTS)
     groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
-    names = [data.label(data.query_paths[query]) if of_classes else _name(data, int(query)) for query in queries]
+    names = [_name(data, int(query)) for query in queries]
     legend = [group for group, _ in Counter(groups).most_common(MOST_COLORED)]
     color_of = {group: index for index, group in enumerate(legend)}
     colors = [color_of.get(group, -1) for group in groups]
     pictures = _pictures(data, queries, limit=MOST_THUMBNAILS // len(measurements))
     maps = {}
     for model, run in measurements.items():
-        vectors = class_means(run.vectors[0], class_of)[sample] if of_classes else run.vectors[0][queries]
-        centers = _fitted(project_embeddings(vectors, method="pca" if points == "pca" else "t-sne")).tolist()
+        centers = _fitted(project_embeddings(run.vectors[0][queries], method=method)).tolist()
         maps[model] = [
             {"x": x, "y": y, "name": name, "color": color, "image": pictures.get(row, "")}
             for row, ((x, y), name, color) in enumerate(zip(centers, names, colors, strict=True))
         ]
     return {
         "shown": len(queries),
-        "of": len(first) if of_classes else len(every),
+        "of": len(data.query_paths),
         "pictured": len(pictures),
-        "points": points,
+        "method": method,
         "level": data.tree.level_names[0],
         "legend": [*legend, *(["others"] if -1 in colors else [])],
         "colored": len(legend),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Projection",
-    "class_means",
     "confusion_matrix",
     "curve_points",
     "error_severity",
@@ -328,31 +327,6 @@ def project_embeddings(embeddings: NDArray[np.floating], *, method: Projection =
     perplexity = min(30.0, (len(points) - 1) / 3)
     start = (points / spread * 1e-4).astype(np.float32)  # small, as scikit-learn starts from a PCA
     return np.asarray(TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(directions), np.float64)
-
-
-def class_means(embeddings: NDArray[np.floating], classes: NDArray[np.integer]) -> NDArray[np.floating]:
-    """The mean direction of each class, for a map of the classes (Ramzi et al., TPAMI 2025, Fig. 9).
-
-    Where the directions of a class cancel out, its first one stands for it.
-
-    Args:
-        embeddings: (n, d) real vectors of non-zero norm.
-        classes: (n,) the class of each; all numbers from 0 to C − 1.
-
-    Returns:
-        (C, d) floats, not of unit norm.
-
-    >>> class_means(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, -1.0]]), np.array([0, 0, 1, 1]))
-    array([[0.5, 0.5],
-           [0. , 1. ]])
-    """
-    order = np.argsort(classes, kind="stable")
-    directions = unit_rows(embeddings[order])
-    _, first, counts = np.unique(classes[order], return_index=True, return_counts=True)
-    means: NDArray[np.floating] = np.add.reduceat(directions, first) / counts[:, None]
-    cancelled = np.abs(means).max(axis=1) < 1e-6
-    means[cancelled] = directions[first[cancelled]]
-    return means
 
 
 def _two_main_directions(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

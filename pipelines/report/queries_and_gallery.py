@@ -11,6 +11,7 @@ import numpy as np
 
 from hiertree.arrays import as_paths
 from hiertree.datasets.readers.images import SelectedImages
+from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.tree.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from hiertree.tree import LabelTree
 
     from ..stored_embeddings.embeddings_files import LabeledEmbeddings
+
+SIGNIFICANT = 0.05  # of p, after corrections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +161,24 @@ def same_classes(paths: NDArray[np.integer], other_paths: NDArray[np.integer]) -
         len({len(np.unique(rows, axis=0)) for rows in (left, right, np.hstack([left, right]))}) == 1
         for left, right in ((paths[:, :depth], other_paths[:, :depth]) for depth in depths)
     )
+
+
+def paired_test(first: Any, second: Any, paths: Any) -> tuple[int, int, float, float] | None:
+    """Queries, classes, mean difference and p of a paired randomization test; None where no query has two values.
+
+    Args:
+        first: (Q,) values of one model, NaN where a query has none.
+        second: (Q,) those of another.
+        paths: (Q, L) of the queries, or (Q,) classes; one class changes its sign together.
+    """
+    differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    has_both = ~np.isnan(differences)
+    if not has_both.any():
+        return None
+    every_path = np.asarray(paths).reshape(len(has_both), -1)
+    classes = np.unique(every_path[has_both], axis=0, return_inverse=True)[1].reshape(-1)
+    p = paired_randomization_test(differences[has_both], np.zeros(int(has_both.sum())), clusters=classes)
+    return int(has_both.sum()), int(classes.max()) + 1, float(differences[has_both].mean()), p
 
 
 def sample_of(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

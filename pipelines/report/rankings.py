@@ -28,25 +28,6 @@ Match = Literal["same", "near", "wrong"]  # at the finest level, in a shared sup
 STRIP = 100  # ranks that are shown as a strip of bars, below the few that are shown as pictures
 
 
-def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list[int]:
-    """Draw queries at random from as many of the coarsest categories as possible.
-
-    The categories and the images of each are shuffled by the seed; the categories then give one image each in turn.
-    Images that are alone in their class are left out: nothing could be found for them.
-
-    >>> choose_queries(np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 2]]), count=2, seed=0)
-    [1, 3]
-    """
-    import pandas as pd
-
-    _, class_of, sizes = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
-    answerable = np.flatnonzero(sizes[class_of.reshape(-1)] > 1)
-    shuffled = answerable[np.argsort(np.random.default_rng(seed).random(len(answerable)))]
-    turns = pd.Series(shuffled).groupby(paths[shuffled, 0]).cumcount()
-    queries = shuffled[np.argsort(turns, kind="stable")][:count]
-    return sorted(queries.tolist(), key=lambda index: tuple(paths[index].tolist()))
-
-
 def extreme_queries(
     values: NDArray[np.float64], *, count: int, classes: NDArray[np.integer] | None = None
 ) -> dict[str, list[int]]:

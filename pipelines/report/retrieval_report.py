@@ -12,21 +12,21 @@ import numpy as np
 from hiertree.errors import OptionError, require_package
 from hiertree.io import files
 from hiertree.metrics.conventions import improves_downward, split_name
-from hiertree.metrics.statistics import paired_randomization_test
 
 from ..pages import fill_page
 from ..stored_embeddings.locations import kind_of
 from .errors import error_figures
 from .figures import histogram, learning_curves, map_figures
-from .rankings import RankingGrids, changed_queries, choose_queries, extreme_queries
+from .queries_and_gallery import SIGNIFICANT, paired_test
+from .rankings import RankingGrids, changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, read_sources, values_of
-from .tables import answered_nodes, node_table, side_by_side, tree_of_means
+from .tables import answered_nodes, node_table, side_by_side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..labels.export.tree_page import TreeNode
-    from .figures import MapPoints
+    from .plots import Projection
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
 
@@ -35,7 +35,6 @@ _OF_COMPARISONS = (
     "Each row of the comparison is shown by its first seed; comparison.html, in its folder, has the means over seeds."
 )
 MOST_PICTURES = 3_000
-SIGNIFICANT = 0.05
 _SHOWN = 4  # metrics whose curves are drawn
 _WORST = 12  # nodes of a level that a table names
 
@@ -48,9 +47,8 @@ def make_report(
     overrides: Sequence[str] = (),
     options: EmbeddingsOptions | None = None,
     queries: int = 3,
-    drawn_queries: int = 0,
     hits: int = 8,
-    projection: MapPoints = "pca",
+    projection: Projection = "pca",
     lead: Sequence[str] = (),
     tree: TreeNode | None = None,
     tree_lead: Sequence[str] = (),
@@ -68,15 +66,12 @@ def make_report(
         overrides: of the first run's recipe: ``"data.root=PATH"`` where its images have moved.
         options: labels, gallery and images of a file of embeddings.
         queries: how many of the worst, the median and the best queries are shown, each.
-        drawn_queries: how many are shown before these: a draw takes them in turn from as many of the coarsest
-            categories as possible.
         hits: how many images of each ranking are shown.
-        projection: what the map shows: the queries by ``"pca"`` or ``"t-sne"``, or ``"class-means"``, the mean of each
-            class by t-SNE.
+        projection: that of the map, ``"pca"`` or ``"t-sne"``.
         lead: paragraphs below the title.
         tree: of labels, to be shown.
         tree_lead: paragraphs above it.
-        commands: that make it all again, unless given those of the models.
+        commands: that make it all again, before those of the models.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
@@ -89,11 +84,9 @@ def make_report(
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(counts, expected="at least 1 of each")
-    if drawn_queries < 0:
-        raise OptionError(f"drawn_queries={drawn_queries}", expected="0 or more")
     measurements, data = read_sources(sources, overrides=overrides, options=options)
     has_models = len(measurements) > 1
-    num_queries = drawn_queries + (5 if has_models else 3) * queries
+    num_queries = (5 if has_models else 3) * queries
     pictures = num_queries * (1 + len(measurements) * min(hits, len(data.gallery_paths)))
     if pictures > MOST_PICTURES:
         expected = f"at most {MOST_PICTURES:,} on a page"
@@ -114,11 +107,11 @@ def make_report(
         "figures": learning_curves(histories, metrics=_curves(measurements)),
         "analysis": {
             **_analysis(measurements, data, values, judged_by),
-            "map": map_figures(measurements, data, points=projection),
+            "map": map_figures(measurements, data, method=projection),
         },
         **_numbers(measurements, data),
-        **_retrievals(measurements, data, values, judged_by, queries=queries, drawn_queries=drawn_queries, hits=hits),
-        "commands": commands or [run.command for run in measurements.values()],
+        **_retrievals(measurements, data, values, judged_by, queries=queries, hits=hits),
+        "commands": [*commands, *(run.command for run in measurements.values())],
     }
     files.write_text(out, fill_page(__package__, page, scripted=True))
     return Path(out)
@@ -154,16 +147,11 @@ def _differing(measurements: Sequence[Measurement], query_paths: NDArray[np.inte
     """The metrics in which two models differ by a paired randomization test over classes; none of other numbers."""
     if len(measurements) != 2:
         return set()
-    classes = np.unique(query_paths, axis=0, return_inverse=True)[1].reshape(-1)
-    tables = [run.per_query for run in measurements]
-    differing = set()
-    for metric in set(tables[0]) & set(tables[1]):
-        values = [table[metric].to_numpy(dtype=np.float64) for table in tables]
-        has_both = ~np.isnan(values[0] - values[1])
-        columns = [column[has_both] for column in values]
-        if has_both.any() and paired_randomization_test(*columns, clusters=classes[has_both]) < SIGNIFICANT:
-            differing.add(str(metric))
-    return differing
+    first, second = (run.per_query for run in measurements)
+    tests = {
+        str(metric): paired_test(first[metric], second[metric], query_paths) for metric in set(first) & set(second)
+    }
+    return {metric for metric, test in tests.items() if test is not None and test[-1] < SIGNIFICANT}
 
 
 def _retrievals(
@@ -173,15 +161,12 @@ def _retrievals(
     judged_by: str,
     *,
     queries: int,
-    drawn_queries: int,
     hits: int,
 ) -> dict[str, Any]:
     """The shown queries in groups, and what every model retrieves for them."""
     grids, has_models = RankingGrids(data), len(measurements) > 1
-    drawn_rows = choose_queries(data.query_paths, count=drawn_queries, seed=0)
-    groups = {"Drawn at random": drawn_rows, **_chosen(list(measurements), values, data.query_paths[:, -1], queries)}
-    drawn = "a random draw, in turn from as many of the coarsest categories as possible, and " if drawn_rows else ""
-    rule = f"The queries are {drawn}those with the smallest, the median and the largest {judged_by}"
+    groups = _chosen(list(measurements), values, data.query_paths[:, -1], queries)
+    rule = f"The queries are those with the smallest, the median and the largest {judged_by}"
     rule += " (the mean over the models)" if has_models else ""
     rule += ", each of another class where there are enough"
     rule += f", and those whose {judged_by} the last model changes most." if has_models else "."
@@ -247,7 +232,6 @@ def _analysis(
     """How the values of the queries are spread, and their means by node of the tree."""
     columns = {name: column[~np.isnan(column)] for name, column in zip(measurements, values.T, strict=True)}
     answered = answered_nodes(data, values)
-    top, left_out = tree_of_means(data, values)
     of_nodes = ("H-AP", "AP", f"AP[{data.tree.num_levels}]", "R@1")
     common = [name for name in of_nodes if all(name in run.per_query.columns for run in measurements.values())]
     in_table = {name: values_of(measurements, name) for name in dict.fromkeys([judged_by, *common])}
@@ -262,7 +246,5 @@ def _analysis(
         "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
         "answered": {level: len(nodes) for level, nodes in answered.items()},
         "table": node_table(data, list(measurements), in_table),
-        "nodes": top,
-        "nodes_left_out": left_out,
         "errors": error_figures(measurements, data, values),
     }

@@ -55,13 +55,26 @@ def test_tables_are_finite_and_start_at_zero(counts, alpha):
         assert (table >= 0).all()
 
 
-@pytest.mark.parametrize("alpha", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("alpha", [-1, float("nan"), float("inf"), None, "1", np.array([1, 2]), 1j])
 def test_hap_refuses_impossible_alpha(alpha):
     with pytest.raises(OptionError, match="alpha"):
         ht.relevance.hap(COUNTS, alpha=alpha)
 
 
-@pytest.mark.parametrize("weights", [[1.0], [0.5, 0.5, 0.5], [2.0, -0.5, -0.5], [], [float("nan"), 0.5, 0.5]])
+IMPOSSIBLE = [
+    [1.0],
+    [0.5, 0.5, 0.5],
+    [2.0, -0.5, -0.5],
+    [],
+    [float("nan"), 0.5, 0.5],
+    None,
+    1.0,
+    ["a", "b"],
+    [0.5, None],
+]
+
+
+@pytest.mark.parametrize("weights", IMPOSSIBLE)
 def test_weighted_ap_refuses_impossible_weights(weights):
     with pytest.raises(OptionError, match="weights"):
         ht.relevance.weighted_ap(COUNTS, weights=weights)

@@ -14,12 +14,12 @@ FREE = {"all pairs": ("PAIR",), "sorted pairs": ("ITEM", "LEVEL", "CELL")}
 
 
 @pytest.fixture(autouse=True)
-def _on_one_thread(one_thread: None) -> None:
+def _on_one_thread(one_thread):
     """Every test of a loss."""
 
 
 @pytest.fixture(params=FREE)
-def every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def every_kernel(request, monkeypatch):
     """Pairs are evaluated in the way that the test is about."""
     for cost in FREE[request.param]:
         monkeypatch.setattr(_pairs, cost, 0.0)

@@ -35,7 +35,7 @@ def perfect_batches(sizes: list[tuple[int, int]], seed: int) -> tuple[np.ndarray
     return np.array([scores]), np.array([levels]), np.array(batches)
 
 
-def test_the_gap_is_the_mean_of_the_batches_minus_the_whole() -> None:
+def test_the_gap_is_the_mean_of_the_batches_minus_the_whole():
     generator = np.random.default_rng(0)
     scores, levels = generator.uniform(size=(5, 30)), generator.integers(0, 3, (5, 30))
     valid, batches = generator.uniform(size=(5, 30)) < 0.8, generator.integers(0, 4, 30)
@@ -55,7 +55,7 @@ def test_the_gap_is_the_mean_of_the_batches_minus_the_whole() -> None:
 
 
 @given(sizes=counts, seed=st.integers(0, 10_000))
-def test_perfect_batches_keep_within_both_bounds(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_perfect_batches_keep_within_both_bounds(sizes, seed):
     scores, levels, batches = perfect_batches(sizes, seed)
     if not levels.any():
         return
@@ -85,7 +85,7 @@ def printed_bound(scores: np.ndarray, positive: np.ndarray, batches: np.ndarray,
     return 1 - total / positive.sum()
 
 
-def test_the_printed_sum_is_no_bound_in_a_given_order_and_looser_in_the_worst() -> None:
+def test_the_printed_sum_is_no_bound_in_a_given_order_and_looser_in_the_worst():
     scores, positive = np.array([0.72, 0.46, 1.0, 0.95]), np.array([True, False, True, False])
     for batches, printed in ((np.array([0, 0, 1, 1]), 0.0), (np.array([1, 1, 0, 0]), 1 / 6)):
         assert printed_bound(scores, positive, batches, 0.9, 0.6) == pytest.approx(printed)
@@ -102,7 +102,7 @@ def test_the_printed_sum_is_no_bound_in_a_given_order_and_looser_in_the_worst() 
     assert -1e-12 <= min(differences) < 0.01 < max(differences)
 
 
-def test_the_error_of_smooth_ap_is_its_distance_from_ap_and_vanishes_with_tau() -> None:
+def test_the_error_of_smooth_ap_is_its_distance_from_ap_and_vanishes_with_tau():
     scores = np.random.default_rng(0).uniform(size=(4, 12))
     levels = np.tile([2, 1, 0, 0], (4, 3))
     levels[3] = 0
@@ -121,7 +121,7 @@ def test_the_error_of_smooth_ap_is_its_distance_from_ap_and_vanishes_with_tau() 
 
 @pytest.mark.parametrize("num_batches", [1, 2, 3])
 @pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (2, 1), (1, 3), (3, 2)])
-def test_batches_alike_attain_the_bound_one_after_the_other(num_batches: int, positives: int, negatives: int) -> None:
+def test_batches_alike_attain_the_bound_one_after_the_other(num_batches, positives, negatives):
     levels = np.array([([1] * positives + [0] * negatives) * num_batches])
     scores = -np.arange(levels.size, dtype=float)[None]
     batches = np.arange(num_batches).repeat(positives + negatives)
@@ -132,7 +132,7 @@ def test_batches_alike_attain_the_bound_one_after_the_other(num_batches: int, po
 @pytest.mark.parametrize(
     "sizes", [[(2, 1), (1, 2)], [(1, 0), (1, 2), (0, 1)], [(1, 1), (1, 1), (1, 1)], [(0, 2), (2, 1)]]
 )
-def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes: list[tuple[int, int]]) -> None:
+def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes):
     scores, levels, batches = perfect_batches(sizes, 0)
     worst = 0.0
     for order in permutations(range(levels.size)):
@@ -146,7 +146,7 @@ def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes: list[tuple
 
 
 @given(sizes=counts.filter(lambda sizes: any(p for p, _ in sizes)), seed=st.integers(0, 10_000))
-def test_where_l_dg_is_zero_there_is_no_gap(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_where_l_dg_is_zero_there_is_no_gap(sizes, seed):
     _, levels, batches = perfect_batches(sizes, seed)
     spread = np.random.default_rng(seed).uniform(0, 0.1, levels.shape)
     scores = np.where(levels == 1, 0.9 + spread, 0.6 - spread)
@@ -155,14 +155,14 @@ def test_where_l_dg_is_zero_there_is_no_gap(sizes: list[tuple[int, int]], seed: 
     assert decomposability_gap(scores, levels, batches)[0] == pytest.approx(0)
 
 
-def test_margins_count_only_what_crosses_them() -> None:
+def test_margins_count_only_what_crosses_them():
     scores = np.array([[0.95, 0.7, 0.2, 0.93, 0.65, 0.1]])  # both batches perfect; 0.7 and 0.65 are above β
     levels, batches = np.array([[1, 0, 0, 1, 0, 0]]), np.array([0, 0, 0, 1, 1, 1])
     assert decomposability_bound(levels, batches)[0] == pytest.approx(1 - (1 + 2 / 4) / 2)
     assert decomposability_bound_with_margins(scores, levels, batches)[0] == pytest.approx(1 - (1 + 2 / 3) / 2)
 
 
-def test_queries_without_a_positive_have_no_bound() -> None:
+def test_queries_without_a_positive_have_no_bound():
     levels, batches = np.array([[0, 0], [1, 0]]), np.array([0, 1])
     for bound in (
         decomposability_bound(levels, batches),
@@ -172,7 +172,7 @@ def test_queries_without_a_positive_have_no_bound() -> None:
         assert not np.isnan(bound[1])
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_refused():
     scores, levels, batches = np.ones((2, 3)), np.ones((2, 3), int), np.arange(3)
     with pytest.raises(ShapeError, match="one shape"):
         decomposability_gap(scores[:1], levels, batches)

@@ -71,7 +71,7 @@ def loss_of(name: str, scores: Tensor, levels: Tensor, num_levels: int, **option
 @both
 @either_form
 @pytest.mark.parametrize(("num_levels", "num_bins"), [(1, 6), (2, 4), (3, 6), (4, 1)])
-def test_value_equals_the_loops(name: str, simplified: bool, num_levels: int, num_bins: int) -> None:
+def test_value_equals_the_loops(name, simplified, num_levels, num_bins):
     scores, levels, valid = random_distances(num_levels, num_levels, binary=False)
     values = loss_of(name, scores, levels, num_levels, valid=valid, num_bins=num_bins, simplified=simplified)
     for value, own_scores, own_levels, mask in zip(values.tolist(), scores, levels, valid, strict=True):
@@ -88,7 +88,7 @@ def test_value_equals_the_loops(name: str, simplified: bool, num_levels: int, nu
 
 
 @pytest.mark.parametrize("num_levels", [1, 3])
-def test_on_binary_codes_ap_r_is_ap_averaged_over_the_orders_of_ties(num_levels: int) -> None:
+def test_on_binary_codes_ap_r_is_ap_averaged_over_the_orders_of_ties(num_levels):
     scores, levels, valid = random_distances(5, num_levels, binary=True, queries=30, candidates=40)
     for level in range(1, num_levels + 1):
         value = loss_of("ap", scores, levels, num_levels, valid=valid, level=level)
@@ -98,7 +98,7 @@ def test_on_binary_codes_ap_r_is_ap_averaged_over_the_orders_of_ties(num_levels:
         assert metric[0] == pytest.approx(first, abs=1e-12)
 
 
-def test_without_ties_ap_s_is_ap() -> None:
+def test_without_ties_ap_s_is_ap():
     scores = -torch.stack([torch.randperm(7) for _ in range(9)]).double()
     levels = torch.randint(0, 2, (9, 7))
     levels[:, 3] = 1
@@ -107,9 +107,7 @@ def test_without_ties_ap_s_is_ap() -> None:
 
 
 @given(items=st.integers(0, 40), tie_positives=st.integers(1, 30), data=st.data())
-def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(
-    items: int, tie_positives: int, data: st.DataObject
-) -> None:
+def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(items, tie_positives, data):
     positives = data.draw(st.integers(0, items))
     size = data.draw(st.integers(max(tie_positives, 2), tie_positives + 40))
     exact = sum(
@@ -125,7 +123,7 @@ def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_insid
 
 
 @given(items=st.integers(0, 5000), size=st.integers(1, 300))
-def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(items: int, size: int) -> None:
+def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(items, size):
     start, group = torch.tensor(float(items)).double(), torch.tensor(float(size)).double()
     ranks = range(items + 1, items + size + 1)
     reciprocals = math.fsum(1 / t for t in ranks) / size
@@ -139,7 +137,7 @@ def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(item
 
 
 @pytest.mark.parametrize("num_levels", [1, 2, 4])
-def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_levels: int) -> None:
+def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_levels):
     scores, levels, valid = random_distances(3, num_levels, binary=True, queries=30, candidates=40)
     metric = ndcg(scores, levels, valid=valid)
     values = loss_of("ndcg", scores, levels, num_levels, valid=valid, simplified=True).numpy()
@@ -152,7 +150,7 @@ def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_leve
 
 
 @pytest.mark.parametrize("function", [mean_reciprocal, rise, mean_discount, discount_of_mean])
-def test_means_over_a_tie_are_smooth_at_empty_and_single_bins(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+def test_means_over_a_tie_are_smooth_at_empty_and_single_bins(function):
     sizes = [0.0, 1e-5, 3e-4, 0.4, 1 - 1e-5, 1.0, 1.0 + 3e-4, 2.0, 7.5]
     grid = torch.tensor(list(product([0.0, 0.3, 4.0, 900.0], sizes)), dtype=torch.float64)
     start, size = grid[:, 0].clone().requires_grad_(), grid[:, 1].clone().requires_grad_()
@@ -161,7 +159,7 @@ def test_means_over_a_tie_are_smooth_at_empty_and_single_bins(function: Callable
 
 @both
 @either_form
-def test_gradient_equals_central_differences(name: str, simplified: bool) -> None:
+def test_gradient_equals_central_differences(name, simplified):
     scores, levels, valid = random_distances(7, 2, binary=False, queries=2, candidates=9)
     assert torch.autograd.gradcheck(
         lambda s: loss_of(name, s, levels, 2, valid=valid, simplified=simplified), scores.requires_grad_()
@@ -198,7 +196,7 @@ def batch(num_items: int = 20, num_bits: int = 12, seed: int = 0) -> tuple[Tenso
 
 
 @every_tie_aware_loss
-def test_the_loss_is_the_mean_over_queries_of_the_functional_form(name: str) -> None:
+def test_the_loss_is_the_mean_over_queries_of_the_functional_form(name):
     embeddings, paths = batch()
     paths[0] = torch.tensor([9, 9])  # no other item shares anything with it
     loss = LOSSES[name]()
@@ -240,7 +238,7 @@ def value_by_loops(name: str, codes: list[list[float]], items: list[list[float]]
 
 
 @pytest.mark.parametrize("name", EARLIER)
-def test_an_earlier_loss_is_that_of_the_loops(name: str) -> None:
+def test_an_earlier_loss_is_that_of_the_loops(name):
     (embeddings, paths), (memory, memory_paths) = batch(), batch(30, seed=1)
     embeddings = embeddings.requires_grad_()
     paths[0], level = 9, 0 if name == "MIHash of few bins" else 1
@@ -252,14 +250,14 @@ def test_an_earlier_loss_is_that_of_the_loops(name: str) -> None:
     assert torch.autograd.gradcheck(lambda e: made(name)(e, paths), embeddings)
 
 
-def test_triplets_take_bounded_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triplets_take_bounded_memory_at_a_time(monkeypatch):
     embeddings, paths = batch(40)
     all_at_once = DTSH()(embeddings, paths)
     monkeypatch.setitem(_all_pairs.PAIRS_AT_ONCE, "cpu", 50)
     torch.testing.assert_close(DTSH()(embeddings, paths), all_at_once)
 
 
-def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set() -> None:
+def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set():
     embeddings, paths = batch(12)
     loss = CrossBatchMemory(DPSH(), 12, 2, size=12, enqueue="before").double()
     loss(embeddings[:6], paths[:6])
@@ -271,7 +269,7 @@ def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set() -> None:
 
 
 @every_loss
-def test_gradient_reaches_embeddings_and_a_memory(name: str) -> None:
+def test_gradient_reaches_embeddings_and_a_memory(name):
     embeddings, paths = batch(4, 5)
     memory, memory_paths = batch(9, 5, seed=1)
     loss = made(name)
@@ -281,7 +279,7 @@ def test_gradient_reaches_embeddings_and_a_memory(name: str) -> None:
 
 
 @every_loss
-def test_a_mask_leaves_queries_and_candidates_out(name: str) -> None:
+def test_a_mask_leaves_queries_and_candidates_out(name):
     embeddings, paths = batch()
     loss = made(name)
     queries, candidates = torch.arange(20) < 8, torch.arange(20) >= 8
@@ -291,7 +289,7 @@ def test_a_mask_leaves_queries_and_candidates_out(name: str) -> None:
 
 
 @every_loss
-def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
+def test_the_order_of_the_batch_does_not_matter(name):
     embeddings, paths = batch()
     shuffled = torch.randperm(len(paths), generator=torch.Generator().manual_seed(2))
     loss = made(name)
@@ -302,9 +300,7 @@ def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1000.0])
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
-def test_autocast_gives_no_nan_from_undecided_to_saturated_codes_perfect_to_random(
-    name: str, dtype: torch.dtype, scale: float, spread: float
-) -> None:
+def test_autocast_gives_no_nan_from_undecided_to_saturated_codes_perfect_to_random(name, dtype, scale, spread):
     torch.manual_seed(0)
     noise, paths = batch()
     images = (1 - spread) * torch.randn(6, 12)[paths[:, 1]] + spread * noise.float()
@@ -324,7 +320,7 @@ def test_autocast_gives_no_nan_from_undecided_to_saturated_codes_perfect_to_rand
 
 
 @every_loss
-def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str) -> None:
+def test_degenerate_batches_give_a_finite_loss_with_a_graph(name):
     embeddings = torch.zeros(3, 4, requires_grad=True)
     of_all, of_none = {"HashNet": (0, 0), "DPSH": (0, 0), "DTSH": (3, 3)}.get(name.split(maxsplit=1)[0], (0, 3))
     for labels, num_skipped in (([0, 0, 0], of_all), ([0, 1, 2], of_none)):
@@ -337,14 +333,14 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str) -> None:
         assert bool(embeddings.grad.isfinite().all())
 
 
-def test_separated_classes_give_0() -> None:
+def test_separated_classes_give_0():
     embeddings = torch.tensor([[9.0, 9.0], [9.0, 9.0], [-9.0, 9.0], [-9.0, 9.0]])
     paths = torch.tensor([0, 0, 1, 1])
     assert float(TieAwareAP()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
     assert float(TieAwareNDCG()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
 
 
-def test_alpha_grows_and_makes_codes_binary() -> None:
+def test_alpha_grows_and_makes_codes_binary():
     embeddings, paths = batch()
     loss, growth = TieAwareAP(), GrowingAlpha(initial=1.0, factor=10.0, every=2)
     values = []
@@ -359,7 +355,7 @@ def test_alpha_grows_and_makes_codes_binary() -> None:
     assert values[0] == values[1] != values[2]
 
 
-def test_alpha_grows_by_epochs_inside_whatever_wraps_the_loss() -> None:
+def test_alpha_grows_by_epochs_inside_whatever_wraps_the_loss():
     embeddings, paths = batch()
     inner = TieAwareAP(alpha=3.0, alpha_factor=2.0, alpha_every=5)
     sums = LevelSum(lambda _: TieAwareAP(alpha_factor=2.0), (3, 6))
@@ -375,7 +371,7 @@ def test_alpha_grows_by_epochs_inside_whatever_wraps_the_loss() -> None:
     assert not SupAP().learns_codes
 
 
-def test_packed_codes_have_the_distances_of_the_signs() -> None:
+def test_packed_codes_have_the_distances_of_the_signs():
     embeddings, _ = batch(num_bits=19)
     codes = binary_codes(embeddings)
     assert codes.shape == (20, 3)
@@ -383,7 +379,7 @@ def test_packed_codes_have_the_distances_of_the_signs() -> None:
     assert np.array_equal(unpacked == 1, embeddings.numpy() > 0)
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_refused():
     embeddings, paths = batch()
     embeddings[3, 0] = torch.nan
     with pytest.raises(EmbeddingError, match="rows: 3"):
@@ -421,12 +417,12 @@ def test_bad_input_is_refused() -> None:
         (lambda: MIHash(level=0), "level=0"),
     ],
 )
-def test_options_outside_their_range_are_refused(make: Callable[[], object], name: str) -> None:
+def test_options_outside_their_range_are_refused(make, name):
     with pytest.raises(OptionError, match=name):
         make()
 
 
-def test_options_show_in_the_representation() -> None:
+def test_options_show_in_the_representation():
     assert repr(TieAwareAP(alpha=2.0)) == "TieAwareAP(level=finest, alpha=2.0, num_bins=bits, simplified=False)"
     assert repr(TieAwareNDCG(num_bins=4)) == "TieAwareNDCG(alpha=1.0, num_bins=4, simplified=False)"
 

@@ -18,7 +18,7 @@ def corners(num_items: int, depth: int, generator: torch.Generator) -> tuple[Ten
 @pytest.mark.parametrize("has_memory", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", losses_and_loops(1))
-def test_value_with_a_mask_and_ties_is_the_mean_of_the_loops(name: str, depth: int, has_memory: bool) -> None:
+def test_value_with_a_mask_and_ties_is_the_mean_of_the_loops(name, depth, has_memory):
     generator = torch.Generator().manual_seed(depth)
     batch, memory = corners(22, depth, generator), corners(40, depth, generator)
     batch[1][3] = 2**depth  # no other item shares anything with it

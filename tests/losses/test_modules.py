@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -93,22 +93,12 @@ def made(name: str) -> Loss:
 
 
 ELSEWHERE = {  # whose own files test what this one does: codes, a library's losses, and losses around a loss
-    "CrossBatchMemory",
-    "DistributedLoss",
-    "Loss",
-    "PytorchMetricLearning",
-    "TieAwareAP",
-    "TieAwareNDCG",
-    "DPSH",
-    "DTSH",
-    "HIER",
-    "HashNet",
-    "Hyperbolic",
-    "MIHash",
+    *("CrossBatchMemory", "DistributedLoss", "Loss", "PytorchMetricLearning", "TieAwareAP", "TieAwareNDCG", "DPSH"),
+    *("DTSH", "HIER", "HashNet", "Hyperbolic", "MIHash"),
 }
 
 
-def test_every_public_loss_is_tested_here_or_in_a_file_of_its_own() -> None:
+def test_every_public_loss_is_tested_here_or_in_a_file_of_its_own():
     public = {name: getattr(losses, name) for name in losses.__all__}
     classes = {
         name for name, loss_class in public.items() if isinstance(loss_class, type) and issubclass(loss_class, Loss)
@@ -136,7 +126,7 @@ TRANSCRIBED = ["SupHAP", "SupNDCG", "SupAP", "SmoothHAP", "SmoothNDCG", "PairDec
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(TRANSCRIBED))
-def test_a_loss_counts_items_at_the_levels_that_are_known(seed: int, name: str) -> None:
+def test_a_loss_counts_items_at_the_levels_that_are_known(seed, name):
     embeddings, paths = batch(seed)
     paths[torch.rand(len(paths), generator=torch.Generator().manual_seed(seed)) < 0.3, 1] = -1
     loss, objective = losses_and_loops(2)[name]
@@ -145,7 +135,7 @@ def test_a_loss_counts_items_at_the_levels_that_are_known(seed: int, name: str) 
     assert loss.last_num_skipped == len(paths) - len(values)
 
 
-def test_alpha_stresses_the_finest_level() -> None:
+def test_alpha_stresses_the_finest_level():
     embeddings, paths = batch()
     values = loops(
         lambda scores, levels: reference.one_minus_h_ap(
@@ -157,7 +147,7 @@ def test_alpha_stresses_the_finest_level() -> None:
     assert float(SupHAP(alpha=5.0)(embeddings, paths)) == pytest.approx(sum(values) / len(values), rel=1e-12)
 
 
-def test_coarse_positives_by_level() -> None:
+def test_coarse_positives_by_level():
     embeddings, paths = batch()
     assert float(SupAP(level=1)(embeddings, paths)) == float(SupAP()(embeddings, paths[:, 0]))
     assert float(SmoothAP(level=1)(embeddings, paths)) == float(SmoothAP()(embeddings, paths[:, 0]))
@@ -169,7 +159,7 @@ def test_coarse_positives_by_level() -> None:
 
 
 @every_loss
-def test_gradient_equals_central_differences(name: str) -> None:
+def test_gradient_equals_central_differences(name):
     torch.manual_seed(0)
     embeddings, paths = batch(num_items=9)
     loss = LOSSES[name]().double()
@@ -179,7 +169,7 @@ def test_gradient_equals_central_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*RANK_LOSSES, "FastAP", "ProxyDecomposability", "HAPPIER", "BlackboxAP"])
-def test_a_second_derivative_is_refused_by_losses_that_have_none(name: str) -> None:
+def test_a_second_derivative_is_refused_by_losses_that_have_none(name):
     embeddings, paths = batch()
     value = made(name).double()(embeddings.requires_grad_(), paths)
     (gradient,) = torch.autograd.grad(value, embeddings, create_graph=True)
@@ -188,7 +178,7 @@ def test_a_second_derivative_is_refused_by_losses_that_have_none(name: str) -> N
 
 
 @these_and_more
-def test_neither_the_order_of_the_batch_nor_the_length_of_vectors_matters(name: str) -> None:
+def test_neither_the_order_of_the_batch_nor_the_length_of_vectors_matters(name):
     torch.manual_seed(0)
     embeddings, paths = batch()
     loss = made(name).double()
@@ -198,7 +188,7 @@ def test_neither_the_order_of_the_batch_nor_the_length_of_vectors_matters(name: 
 
 
 @these_and_more
-def test_terms_add_up_to_the_loss(name: str) -> None:
+def test_terms_add_up_to_the_loss(name):
     embeddings, paths = batch()
     loss = made(name).double()
     terms = loss.terms(embeddings, paths)
@@ -207,7 +197,7 @@ def test_terms_add_up_to_the_loss(name: str) -> None:
     assert loss.total(terms).item() == loss(embeddings, paths).item() == pytest.approx(weighted)
 
 
-def test_lambda_weighs_the_two_terms() -> None:
+def test_lambda_weighs_the_two_terms():
     assert HAPPIER(3, 2).weights == {"SupHAP": 0.9, "ProxyDecomposability": 0.1}
     assert ROADMAP().weights == {"SupAP": 0.5, "PairDecomposability": 0.5}
     assert ROADMAP(3, 2, decomposability="proxy").weights == {"SupAP": 0.9, "ProxyDecomposability": 0.1}
@@ -229,7 +219,7 @@ COMBINED: dict[str, tuple[Loss, Loss]] = {
 
 
 @pytest.mark.parametrize("name", COMBINED)
-def test_options_of_a_combined_loss_reach_its_parts(name: str) -> None:
+def test_options_of_a_combined_loss_reach_its_parts(name):
     embeddings, paths = batch()
     loss, rank = COMBINED[name]
     proxies = ProxyDecomposability(NUM_CLASSES, SIZE, **PROXY)
@@ -240,7 +230,7 @@ def test_options_of_a_combined_loss_reach_its_parts(name: str) -> None:
     torch.testing.assert_close(loss(embeddings, paths), expected)
 
 
-def test_options_of_pairs_reach_l_dg() -> None:
+def test_options_of_pairs_reach_l_dg():
     embeddings, paths = batch()
     pairs = {"alpha": 0.7, "beta": 0.1, "level": 1, "include_self": True}
     expected = 0.8 * SupAP(level=1, include_self=True)(embeddings, paths)
@@ -254,7 +244,7 @@ def test_options_of_pairs_reach_l_dg() -> None:
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None:
+def test_reference_embeddings_are_ranked_instead_of_the_batch(name):
     embeddings, paths = batch()
     memory, memory_paths = batch(1, num_items=31)
     loss = LOSSES[name]()
@@ -264,7 +254,7 @@ def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None
     torch.testing.assert_close(loss(embeddings[:1], paths[:1], memory, memory_paths), expected)
 
 
-def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> None:
+def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not():
     embeddings, paths = batch()
     loss = SupHAP()
     expected = float(loss(embeddings, paths))
@@ -273,7 +263,7 @@ def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> N
 
 
 @these_and_more
-def test_masked_items_are_ranked_and_do_not_query(name: str) -> None:
+def test_masked_items_are_ranked_and_do_not_query(name):
     torch.manual_seed(0)
     embeddings, paths = batch()
     loss = made(name).double()
@@ -283,7 +273,7 @@ def test_masked_items_are_ranked_and_do_not_query(name: str) -> None:
     torch.testing.assert_close(value, loss(embeddings[:9], paths[:9], embeddings, paths, valid=valid))
 
 
-def test_include_self_adds_the_query_as_its_own_best_match() -> None:
+def test_include_self_adds_the_query_as_its_own_best_match():
     embeddings, paths = batch()
     loss = SupAP(include_self=True)
     expected = SupAP()(embeddings, paths, embeddings.clone(), paths)
@@ -292,7 +282,7 @@ def test_include_self_adds_the_query_as_its_own_best_match() -> None:
 
 
 @pytest.mark.parametrize("name", [*RANK_LOSSES, "FastAP", "SoftBinAP", "PairDecomposability", "ROADMAP pair"])
-def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name: str) -> None:
+def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name):
     embeddings, paths = batch(num_items=4)
     memory, memory_paths = batch(1, num_items=9)
     loss = LOSSES[name]()
@@ -306,7 +296,7 @@ def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name: str) -
 
 
 @these_and_more
-def test_perfect_embeddings_give_a_finite_loss(name: str) -> None:
+def test_perfect_embeddings_give_a_finite_loss(name):
     fine = torch.arange(NUM_CLASSES).repeat_interleave(2)
     embeddings = torch.eye(NUM_CLASSES, SIZE).repeat_interleave(2, dim=0) + 1e-3
     embeddings.requires_grad_()
@@ -318,7 +308,7 @@ def test_perfect_embeddings_give_a_finite_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SupHAP", "SupNDCG", "SupAP"])
-def test_a_perfect_ranking_gives_0(name: str) -> None:
+def test_a_perfect_ranking_gives_0(name):
     paths = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2]])
     angles = torch.tensor([0.0, 0.1, 1.0, 1.12, 3.0, 3.1])  # no two alike: a tie among positives costs NDCG
     embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
@@ -327,7 +317,7 @@ def test_a_perfect_ranking_gives_0(name: str) -> None:
 
 @every_loss
 @pytest.mark.parametrize("labels", ["one class", "classes of one image"])
-def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: str) -> None:
+def test_degenerate_batches_give_a_finite_loss_with_a_graph(name, labels):
     embeddings, _ = batch(num_items=6)
     column = torch.zeros(6, dtype=torch.int64) if labels == "one class" else torch.arange(6)
     loss = LOSSES[name]().double()
@@ -342,7 +332,7 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: s
 @these_and_more
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
-def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtype: torch.dtype, spread: float) -> None:
+def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name, dtype, spread):
     torch.manual_seed(0)
     noise, paths = batch(dtype=torch.float32)
     centers = torch.randn(NUM_CLASSES, SIZE)
@@ -362,14 +352,14 @@ def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtyp
 
 @these_and_more
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
-def test_bad_embeddings_are_refused_by_row(name: str, bad: float) -> None:
+def test_bad_embeddings_are_refused_by_row(name, bad):
     embeddings, paths = batch()
     embeddings[5] = bad
     with pytest.raises(EmbeddingError, match=r"embeddings.*rows: 5"):
         made(name).double()(embeddings, paths)
 
 
-def test_input_that_does_not_fit_is_refused() -> None:
+def test_input_that_does_not_fit_is_refused():
     embeddings, paths = batch()
     loss = SupHAP()
     with pytest.raises(ShapeError, match="24 rows"):
@@ -388,7 +378,7 @@ def test_input_that_does_not_fit_is_refused() -> None:
         loss(torch.ones(24, 3, dtype=torch.int64), paths)
 
 
-def test_options_outside_their_range_are_refused() -> None:
+def test_options_outside_their_range_are_refused():
     for make in (
         lambda: SupHAP(tau=0),
         lambda: HAPPIER(3, 2, lambda_=1.5),
@@ -405,12 +395,12 @@ def test_options_outside_their_range_are_refused() -> None:
             make()
 
 
-def test_a_class_without_a_proxy_is_refused_by_row() -> None:
+def test_a_class_without_a_proxy_is_refused_by_row():
     with pytest.raises(PathError, match="finest id 9 in row 1"):
         HAPPIER(9, 2)(torch.eye(2), torch.tensor([[0, 8], [0, 9]]))
 
 
-def test_proxies_learn_and_are_saved_with_the_loss() -> None:
+def test_proxies_learn_and_are_saved_with_the_loss():
     torch.manual_seed(0)
     embeddings, paths = batch(dtype=torch.float32)
     loss = HAPPIER(NUM_CLASSES, SIZE)
@@ -427,7 +417,7 @@ def test_proxies_learn_and_are_saved_with_the_loss() -> None:
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_no_tensor_has_a_number_for_every_query_positive_and_candidate(name: str) -> None:
+def test_no_tensor_has_a_number_for_every_query_positive_and_candidate(name):
     num_items = 256  # one block
     embeddings = torch.randn(num_items, SIZE, requires_grad=True)
     fine = torch.arange(num_items) // 4
@@ -436,7 +426,7 @@ def test_no_tensor_has_a_number_for_every_query_positive_and_candidate(name: str
     assert num_items**2 <= memory.largest <= num_items**3 / 8
 
 
-def test_options_show_in_the_representation() -> None:
+def test_options_show_in_the_representation():
     expected = {
         SupHAP(alpha=3): ("alpha=3", "tau=0.01"),
         HAPPIER(3, 2): ("lambda_=0.1", "num_classes=3"),
@@ -464,7 +454,7 @@ class Products(TorchDispatchMode):
 
 
 @pytest.fixture
-def _coarse_products() -> Iterator[None]:
+def _coarse_products():
     """What programs set for the speed of their networks: TF32, or bfloat16 on a CPU, and autocast."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
@@ -475,7 +465,7 @@ def _coarse_products() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_coarse_products")
 @these_and_more
-def test_scores_are_products_of_float32_whatever_the_program_has_set(name: str) -> None:
+def test_scores_are_products_of_float32_whatever_the_program_has_set(name):
     embeddings, paths = batch(dtype=torch.float32)
     loss = made(name)
     with Products() as products:
@@ -485,7 +475,7 @@ def test_scores_are_products_of_float32_whatever_the_program_has_set(name: str) 
 
 
 @pytest.mark.usefixtures("_coarse_products")
-def test_gradients_of_chunks_and_proxies_are_products_of_float32_too() -> None:
+def test_gradients_of_chunks_and_proxies_are_products_of_float32_too():
     embeddings, paths = batch(dtype=torch.float32)
     loss = HAPPIER(NUM_CLASSES, SIZE)
     with Products() as products:
@@ -493,7 +483,7 @@ def test_gradients_of_chunks_and_proxies_are_products_of_float32_too() -> None:
     assert products.seen == {(torch.float32, "ieee")}
 
 
-def test_products_on_a_gpu_are_not_tf32() -> None:
+def test_products_on_a_gpu_are_not_tf32():
     matmul, precision = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     with keep_full_precision(torch.device("cuda")):
@@ -503,7 +493,7 @@ def test_products_on_a_gpu_are_not_tf32() -> None:
 
 
 @these_and_more
-def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
+def test_the_gradient_of_torch_func_is_that_of_autograd(name):
     embeddings, paths = batch()
     loss = made(name).double()
     (expected,) = torch.autograd.grad(loss(embeddings.requires_grad_(), paths), embeddings)
@@ -514,7 +504,7 @@ def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # of torch itself, in forward mode
 @pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev, torch.func.jacfwd])
 @pytest.mark.parametrize("name", ["SupAP", "HAPPIER", "BlackboxAP"])
-def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, transform: Callable[..., Any]) -> None:
+def test_other_transforms_of_torch_func_are_refused_in_one_message(name, transform):
     embeddings, paths = batch()
     loss = made(name).double()
     inputs = embeddings[None] if transform is torch.func.vmap else embeddings
@@ -523,7 +513,7 @@ def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, tr
 
 
 @pytest.mark.parametrize("make", [SupHAP, SmoothHAP, partial(HAPPIER, NUM_CLASSES, SIZE)])
-def test_weights_of_levels_are_checked_when_the_loss_is_made(make: Callable[..., Loss]) -> None:
+def test_weights_of_levels_are_checked_when_the_loss_is_made(make):
     for bad in ((0.5, 0.6), (), (-0.5, 1.5), (float("nan"), 1.0), ("0.5", 0.5), 1.0):
         with pytest.raises(OptionError, match="level_weights"):
             make(level_weights=bad)

@@ -25,7 +25,7 @@ def defaults(function: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", WITH_STEP)
-def test_a_signature_shows_every_option_with_its_default(name: str) -> None:
+def test_a_signature_shows_every_option_with_its_default(name):
     options = defaults(getattr(losses, name))
     assert options.items() >= STEP.items()
     assert name.startswith("Sup") or options.items() >= PROXIES.items()
@@ -34,13 +34,13 @@ def test_a_signature_shows_every_option_with_its_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_functional_form_shows_every_option_with_its_default(name: str) -> None:
+def test_a_functional_form_shows_every_option_with_its_default(name):
     options = defaults(getattr(functional, name))
     assert options.items() >= {"valid": None, "reduction": "mean"}.items()
     assert options.items() >= (STEP if name.startswith("sup") else {"tau": 0.01}).items()
 
 
-def test_help_of_a_loss_names_its_options() -> None:
+def test_help_of_a_loss_names_its_options():
     text = pydoc.render_doc(HAPPIER, renderer=pydoc.plaintext)
     assert all(f"{name}:" in text for name in (*STEP, *PROXIES, "alpha", "lambda_"))
 
@@ -48,7 +48,7 @@ def test_help_of_a_loss_names_its_options() -> None:
 @pytest.mark.parametrize(
     ("options", "source"), [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, score_options)]
 )
-def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
+def test_what_a_type_checker_reads_is_what_takes_the_options(options, source):
     parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]
     source_names = {
         parameter.name: parameter.annotation for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
@@ -59,7 +59,7 @@ def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, sour
     assert all(f"``{name}``" in options.__doc__ for name in declared)
 
 
-def test_a_misspelt_option_is_refused_and_the_nearest_one_named() -> None:
+def test_a_misspelt_option_is_refused_and_the_nearest_one_named():
     with pytest.raises(OptionError, match=r"unknown option 'rhoo' of HAPPIER.*did you mean 'rho'\?"):
         HAPPIER(3, 4, rhoo=3)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match=r"of sup_hap.*did you mean 'reduction'\?"):

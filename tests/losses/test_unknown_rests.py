@@ -40,7 +40,7 @@ def value_and_gradient(loss: Loss, embeddings: Tensor, paths: Tensor) -> tuple[T
 
 
 @pytest.mark.parametrize("name", [*OF_PAIRS, "HiMulCon", "MultiSimilarityLoss", "with a miner"])
-def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name: str) -> None:
+def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name):
     embeddings, paths, unique = in_part(1)
     more = {
         "HiMulCon": lambda: HiMulCon(2),
@@ -56,7 +56,7 @@ def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name: str)
 
 
 @pytest.mark.parametrize("name", ["soft centers", "CSL", "the library's softmax"])
-def test_a_loss_of_classes_leaves_items_of_unknown_class_out(name: str) -> None:
+def test_a_loss_of_classes_leaves_items_of_unknown_class_out(name):
     embeddings, paths, _ = in_part(2)
     torch.manual_seed(0)
     loss, is_known = LOSSES[name]().double(), paths[:, 1] >= 0
@@ -69,7 +69,7 @@ def test_a_loss_of_classes_leaves_items_of_unknown_class_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("fraction", [0.3, 1.0])
-def test_every_loss_is_finite_where_classes_are_unknown(name: str, fraction: float) -> None:
+def test_every_loss_is_finite_where_classes_are_unknown(name, fraction):
     embeddings, paths, _ = in_part(4)
     if fraction == 1.0:
         paths[:, 1] = -1
@@ -81,7 +81,7 @@ def test_every_loss_is_finite_where_classes_are_unknown(name: str, fraction: flo
         assert gradient.isfinite().all()
 
 
-def test_terms_of_classes_and_of_pairs_add_up() -> None:
+def test_terms_of_classes_and_of_pairs_add_up():
     embeddings, paths, unique = in_part(5)
     torch.manual_seed(0)
     loss = LOSSES["HAPPIER"]().double()
@@ -93,7 +93,7 @@ def test_terms_of_classes_and_of_pairs_add_up() -> None:
     torch.testing.assert_close((pairs, classes), (of_unique, of_known), rtol=1e-12, atol=0)
 
 
-def test_a_memory_keeps_what_is_unknown() -> None:
+def test_a_memory_keeps_what_is_unknown():
     embeddings, paths, unique = in_part(6)
     remembered, unique_ids = (CrossBatchMemory(SupAP(level=2), SIZE, 2, size=64).double() for _ in range(2))
     for start in (0, 12):
@@ -103,14 +103,14 @@ def test_a_memory_keeps_what_is_unknown() -> None:
     assert (remembered.paths[:24] == paths).all()
 
 
-def test_as_a_loss_of_another_library_paths_keep_their_unknown_rest() -> None:
+def test_as_a_loss_of_another_library_paths_keep_their_unknown_rest():
     embeddings, paths, unique = in_part(7)
     loss = as_pytorch_metric_learning(SupAP())
     assert float(loss(embeddings, paths)) == pytest.approx(float(loss(embeddings, unique)), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in ("SmoothRecall", "DistributedLoss")])
-def test_an_item_is_no_candidate_of_its_own_whatever_the_diagonal_of_a_mask_says(name: str) -> None:
+def test_an_item_is_no_candidate_of_its_own_whatever_the_diagonal_of_a_mask_says(name):
     generator = torch.Generator().manual_seed(4)
     embeddings = torch.randn(12, SIZE, dtype=torch.float64, generator=generator)
     fine = torch.randint(0, 6, (12,), generator=generator)
@@ -127,14 +127,14 @@ def test_an_item_is_no_candidate_of_its_own_whatever_the_diagonal_of_a_mask_says
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
 
 
-def test_the_only_item_of_a_batch_is_a_query_of_proxies_with_a_mask_and_without() -> None:
+def test_the_only_item_of_a_batch_is_a_query_of_proxies_with_a_mask_and_without():
     loss, item = ProxyDecomposability(3, SIZE), (torch.ones(1, SIZE), torch.tensor([[0, 1]]))
     assert loss(*item).item() == loss(*item, valid=torch.ones(1, 1, dtype=torch.bool)).item() > 0
     assert loss(*item, valid=torch.zeros(1, 1, dtype=torch.bool)).item() == 0
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if "library" not in name])
-def test_autocast_changes_neither_value_nor_gradient_though_backward_runs_in_it(name: str) -> None:
+def test_autocast_changes_neither_value_nor_gradient_though_backward_runs_in_it(name):
     generator = torch.Generator().manual_seed(5)
     embeddings, fine = torch.randn(24, SIZE, generator=generator), torch.arange(24) % 8
     torch.manual_seed(0)

@@ -9,13 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hiertree.metrics import (
-    Rules,
-    average_precision,
-    evaluate_ranking,
-    ndcg,
-    recall_at_k,
-)
+from hiertree.metrics import Rules, average_precision, evaluate_ranking, ndcg, recall_at_k
 
 # trec_eval's results.test against its qrels.test: the ranks of the relevant ones of 500 items, and how many there are
 RANKS = {

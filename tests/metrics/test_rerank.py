@@ -17,13 +17,13 @@ QUERY, GALLERY = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(40, 5))
 
 
 @pytest.mark.parametrize("dimensions", [1, 3, 5])
-def test_whitening_is_that_of_the_singular_vectors(dimensions: int) -> None:
+def test_whitening_is_that_of_the_singular_vectors(dimensions):
     vectors = rerank.pca_whitening(QUERY, GALLERY, dimensions=dimensions)
     expected = whitened(QUERY, GALLERY, dimensions)
     np.testing.assert_allclose(vectors @ vectors.T, expected @ expected.T, atol=1e-9)
 
 
-def test_whitened_vectors_are_uncorrelated_and_directions_without_variance_are_left_out() -> None:
+def test_whitened_vectors_are_uncorrelated_and_directions_without_variance_are_left_out():
     flat = np.c_[GALLERY, GALLERY[:, 0]]
     assert rerank.pca_whitening(flat, flat).shape == (40, 5)
     with pytest.raises(OptionError, match=r"dimensions=6.*1 to 5"):
@@ -31,7 +31,7 @@ def test_whitened_vectors_are_uncorrelated_and_directions_without_variance_are_l
 
 
 @pytest.mark.parametrize(("k", "alpha"), [(1, 3.0), (5, 0.0), (40, 2.5)])
-def test_expanded_queries_are_those_of_the_definition(k: int, alpha: float) -> None:
+def test_expanded_queries_are_those_of_the_definition(k, alpha):
     vectors = rerank.alpha_query_expansion(QUERY, GALLERY, k=k, alpha=alpha)
     if alpha == 0:  # where 0 ** 0 is 1 in the reference, the neighbors have positive cosines
         assert (GALLERY @ QUERY.T > 0).sum(axis=0).min() >= k
@@ -39,19 +39,19 @@ def test_expanded_queries_are_those_of_the_definition(k: int, alpha: float) -> N
 
 
 @pytest.mark.parametrize("k", [1, 4, 40])
-def test_augmented_items_are_those_of_the_definition(k: int) -> None:
+def test_augmented_items_are_those_of_the_definition(k):
     np.testing.assert_allclose(rerank.database_augmentation(GALLERY, k=k), augmented(GALLERY, k), atol=1e-12)
 
 
 @pytest.mark.parametrize(("k1", "k2", "weight"), [(6, 3, 0.3), (20, 6, 0.0), (5, 1, 1.0)])
-def test_reciprocal_scores_are_those_of_the_definition(k1: int, k2: int, weight: float) -> None:
+def test_reciprocal_scores_are_those_of_the_definition(k1, k2, weight):
     values = rerank.k_reciprocal(QUERY, GALLERY, k1=k1, k2=k2, lambda_=weight)
     np.testing.assert_allclose(values, reciprocal_scores(QUERY, GALLERY, k1, k2, weight), atol=1e-9)
     scores_of_gallery = rerank.k_reciprocal(GALLERY, k1=k1, k2=k2, lambda_=weight)
     np.testing.assert_allclose(scores_of_gallery, scores_of_gallery.T, atol=1e-9)
 
 
-def test_equal_vectors_are_their_own_first_neighbors() -> None:
+def test_equal_vectors_are_their_own_first_neighbors():
     copies = np.repeat(GALLERY[:3], 5, axis=0)
     np.testing.assert_allclose(
         rerank.database_augmentation(copies, k=2), copies / np.linalg.norm(copies, axis=1)[:, None]
@@ -59,7 +59,7 @@ def test_equal_vectors_are_their_own_first_neighbors() -> None:
     assert np.isfinite(rerank.k_reciprocal(copies, k1=3, k2=2)).all()
 
 
-def test_types_stay_and_tensors_are_taken() -> None:
+def test_types_stay_and_tensors_are_taken():
     torch = pytest.importorskip("torch")
     single: Any = torch.from_numpy(GALLERY).float()
     assert rerank.database_augmentation(single).dtype == np.float32
@@ -80,12 +80,12 @@ def test_types_stay_and_tensors_are_taken() -> None:
         lambda: rerank.pca_whitening(QUERY[:, :2], GALLERY),
     ],
 )
-def test_what_cannot_be_is_refused(call: Any) -> None:
+def test_what_cannot_be_is_refused(call):
     with pytest.raises(InputError):
         call()
 
 
-def test_digits_are_found_better() -> None:
+def test_digits_are_found_better():
     digits = pytest.importorskip("sklearn.datasets").load_digits()
     pixels, labels = digits.data[:600], digits.target[:600]
     paths = np.c_[labels % 2, labels]
@@ -99,7 +99,7 @@ def test_digits_are_found_better() -> None:
 
 
 @pytest.mark.parametrize(("curvature", "scale"), [(0.1, 1.0), (1.0, 0.5), (0.02, 0.7)])
-def test_search_by_cosine_of_poincare_vectors_is_search_by_hyperbolic_distance(curvature: float, scale: float) -> None:
+def test_search_by_cosine_of_poincare_vectors_is_search_by_hyperbolic_distance(curvature, scale):
     ball = {"curvature": curvature, "radius": 2.0, "scale": scale}
     labels = RANDOM.integers(0, 8, 40)
     paths = np.stack([labels // 3, labels], axis=1)
@@ -121,7 +121,7 @@ def test_search_by_cosine_of_poincare_vectors_is_search_by_hyperbolic_distance(c
     np.testing.assert_allclose(result.per_query(), brute.per_query(), rtol=1e-12)
 
 
-def test_poincare_vectors_keep_their_type_and_refuse_another_role() -> None:
+def test_poincare_vectors_keep_their_type_and_refuse_another_role():
     vectors = rerank.poincare_vectors(np.float16(GALLERY), "item")
     assert vectors.dtype == np.float32
     assert vectors.shape == (40, 7)

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from architecture_figure import FIGURE, drawing
@@ -55,7 +54,7 @@ def test_the_picture_is_that_of_the_imports():
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extended(tmp_path_factory):
     """A copy of the sources with every addition of the page, laid out as the package that they install as."""
     folder = tmp_path_factory.mktemp("extended")
     for package in PACKAGES:
@@ -73,7 +72,7 @@ def test_each_addition_is_less_than_30_lines():
 
 
 @pytest.mark.nightly
-def test_a_metric_a_loss_a_data_set_a_relevance_an_encoder_and_a_command_are_added_so(extended: Path, tmp_path: Path):
+def test_a_metric_a_loss_a_data_set_a_relevance_an_encoder_and_a_command_are_added_so(extended, tmp_path):
     code = f"import sys; sys.path.insert(0, {str(extended)!r})\n{USE}"
     answer = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr

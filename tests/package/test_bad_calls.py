@@ -229,7 +229,7 @@ def unchanged(originals: Mapping[str, Any], copies: Mapping[str, Any]) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _no_hang() -> Iterator[None]:
+def _no_hang():
     """A call that does not come back is a failure that says where it was."""
 
     def give_up(*_: object) -> None:

@@ -35,7 +35,7 @@ Lines = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="module")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory):
     """Photos in folders of their labels, images.csv, and weights of small networks in place of those of the pages."""
     import torch
     from safetensors.torch import save_file
@@ -55,7 +55,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(shared_folder, monkeypatch):
     monkeypatch.chdir(shared_folder)
     return shared_folder
 
@@ -84,7 +84,7 @@ def line(page: str, beginning: str, **changes: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(shared_folder: Path) -> Path:
+def run(shared_folder):
     """The run of the page on training."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(shared_folder)
@@ -94,7 +94,7 @@ def run(shared_folder: Path) -> Path:
     return shared_folder / "runs" / "mine"
 
 
-def test_a_pretrained_network_is_measured_without_recipe_or_training(folder: Path) -> None:
+def test_a_pretrained_network_is_measured_without_recipe_or_training(folder):
     printed = line("training.md", "hiertree embed timm:resnet50")
     assert "embedded/resnet50 holds " in printed
     assert "H-AP" in line("training.md", "hiertree evaluate embedded/resnet50")
@@ -103,7 +103,7 @@ def test_a_pretrained_network_is_measured_without_recipe_or_training(folder: Pat
     np.testing.assert_allclose(model.embed("photos/"), embedded, atol=1e-5)
 
 
-def test_networks_are_compared_on_photos(folder: Path) -> None:
+def test_networks_are_compared_on_photos(folder):
     line("training.md", "hiertree embed timm:resnet50")
     printed_by(f"hiertree embed open_clip:{MODEL}/open_clip_model.safetensors photos --out embedded/clip")
     line("training.md", "hiertree compare embedded/resnet50")
@@ -115,7 +115,7 @@ def test_networks_are_compared_on_photos(folder: Path) -> None:
     assert "embedded/clip" in Path("compared.html").read_text()
 
 
-def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run: Path, folder: Path) -> None:
+def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run, folder):
     printed_by("hiertree embed runs/mine/best photos --out embedded/mine")
     tables = []
     for index, source in enumerate(("runs/mine", "runs/mine/best", "embedded/mine", "runs/mine/embeddings.npz")):
@@ -131,7 +131,7 @@ def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run: Path, fo
     assert [len(table) for table in tables] == 4 * [16]  # embed reads the table of the run, whose images they are
 
 
-def test_a_table_without_splits_is_split(run: Path, folder: Path) -> None:
+def test_a_table_without_splits_is_split(run, folder):
     pd.read_csv("images.csv").drop(columns="split").to_csv("whole.csv", index=False)
     command = re.search(r"`(hiertree split images\.csv [^`]*)`", (ROOT / "docs" / "faq.md").read_text())
     assert command is not None
@@ -143,7 +143,7 @@ def test_a_table_without_splits_is_split(run: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "table", "archives", "huggingface"])
-def test_a_recipe_takes_images_where_they_are(kind: str, run: Path, folder: Path) -> None:
+def test_a_recipe_takes_images_where_they_are(kind, run, folder):
     page = block("datasets.md", "yaml", "extends: sop-happier")
     (data,) = (yaml.safe_load(section) for section in re.findall(r"\{name:.*?\}", page) if f"name: {kind}," in section)
     recipe = yaml.safe_load(Path("my-recipe.yaml").read_text()) | {"data": data | {"levels": LEVELS}, "name": kind}

@@ -126,7 +126,7 @@ ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real ve
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def texts(tmp_path_factory):
     """By extra, what programs say in a process that sees its packages alone; nothing where they run."""
     messages: dict[str, dict[str, str]] = {}
     for installed in (*ALONE, *sorted(set(NEEDS.values()))):
@@ -142,12 +142,12 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, use) for extra in ALONE for use in ALONE[extra]])
-def test_the_core_and_an_extra_alone_work_without_any_other(texts: dict[str, dict[str, str]], extra: str, program: str):
+def test_the_core_and_an_extra_alone_work_without_any_other(texts, extra, program):
     assert texts[extra][program] == ""
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra]])
-def test_what_needs_an_extra_names_it_in_one_line(texts: dict[str, dict[str, str]], extra: str, program: str):
+def test_what_needs_an_extra_names_it_in_one_line(texts, extra, program):
     text = texts[NEEDS.get(extra, "")][program].strip()
     assert text.endswith(f'pip install "hiertree[{extra}]"')
     assert len(text.splitlines()) == 1

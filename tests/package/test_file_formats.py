@@ -23,7 +23,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("row", FILES)
-def test_the_table_of_files_names_what_the_readers_take(row: str) -> None:
+def test_the_table_of_files_names_what_the_readers_take(row):
     lines = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8").splitlines()
     (line,) = [line for line in lines if line.startswith(f"| {row} |")]
     assert set(re.findall(r"`(\.[a-z0-9]+)`", line)) == FILES[row]

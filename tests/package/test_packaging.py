@@ -33,7 +33,7 @@ def new_python(folder: Path, *installed: str | Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=["pip install .", "pip install -e ."])
-def installation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+def installation(request, tmp_path_factory):
     """A clean clone called hiertree, and the Python into which it is installed."""
     folder = tmp_path_factory.mktemp("installed")
     clone = folder / "hiertree"
@@ -59,9 +59,7 @@ ENTRANCES = (
 @pytest.mark.parametrize(
     ("folder_name", "entrance"), [*product((".", "docs", "..", "../venv"), ENTRANCES), (".", TORCHRUN)]
 )
-def test_every_entrance_opens_after_an_install_from_a_clean_clone(
-    installation: Installation, folder_name: str, entrance: str
-):
+def test_every_entrance_opens_after_an_install_from_a_clean_clone(installation, folder_name, entrance):
     clone, python = installation
     answer = subprocess.run(
         f"{python.parent}/{entrance}", shell=True, cwd=clone / folder_name, capture_output=True, text=True, check=False
@@ -71,7 +69,7 @@ def test_every_entrance_opens_after_an_install_from_a_clean_clone(
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True)
@@ -79,12 +77,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def elsewhere(wheel, tmp_path_factory):
     return new_python(tmp_path_factory.mktemp("venv"), wheel)
 
 
 @pytest.mark.nightly
-def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
+def test_wheel_holds_every_source_file_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if name.startswith("hiertree/")}
     expected = set()
@@ -96,7 +94,7 @@ def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
 
 
 @pytest.mark.nightly
-def test_every_package_imports_from_the_wheel_alone(elsewhere: Path, tmp_path: Path):
+def test_every_package_imports_from_the_wheel_alone(elsewhere, tmp_path):
     code = f"import {', '.join(sorted(source_packages()))}; print(hiertree.__file__)"
     answer = subprocess.run([elsewhere, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert Path(answer.stdout.strip()).is_relative_to(elsewhere.parents[1])
@@ -104,7 +102,7 @@ def test_every_package_imports_from_the_wheel_alone(elsewhere: Path, tmp_path: P
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("command", [["-m", "hiertree", "--version"], ["-m", "hiertree", "--help"]])
-def test_command_line_runs_from_another_folder(elsewhere: Path, tmp_path: Path, command: list[str]):
+def test_command_line_runs_from_another_folder(elsewhere, tmp_path, command):
     answer = subprocess.run([elsewhere, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "hiertree" in answer.stdout
 
@@ -118,7 +116,7 @@ def test_one_version_everywhere():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("command", ["recipes", "recipes show sop-happier", "datasets list", "labels build --help"])
-def test_the_wheel_works_without_being_unpacked(wheel: Path, tmp_path: Path, command: str):
+def test_the_wheel_works_without_being_unpacked(wheel, tmp_path, command):
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
     answer = subprocess.run(
         [sys.executable, "-m", "hiertree", *command.split()],
@@ -132,7 +130,7 @@ def test_the_wheel_works_without_being_unpacked(wheel: Path, tmp_path: Path, com
 
 
 @pytest.mark.nightly
-def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
+def test_the_description_on_an_index_has_absolute_links_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         description = archive.read(name).decode()
@@ -143,7 +141,7 @@ def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("field", ["Project-URL: Repository", "Classifier: Programming Language :: Python :: 3.14"])
-def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel: Path, field: str):
+def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel, field):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         assert f"\n{field}" in archive.read(name).decode()
@@ -167,7 +165,7 @@ def test_the_recipe_for_conda_forge_has_this_version_and_its_requirements():
 
 
 @pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda file: file.name)
-def test_actions_are_pinned_by_their_hash(workflow: Path):
+def test_actions_are_pinned_by_their_hash(workflow):
     uses = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
     assert uses
     assert [action for action in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action)] == []

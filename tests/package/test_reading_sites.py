@@ -28,7 +28,7 @@ BESIDE = {
     "hiertree/io/tables.py::open_unpacked": "inside the blocks of what reads packed files",
     "pipelines/browse/server.py::_neighbors_of": "inside a block whose error names the photograph",
     "pipelines/cli/training.py::compare": "prints what it has just written",
-    "pipelines/inference/exporting.py::write_onnx": "what it has just written",
+    "pipelines/inference/exporting.py::write_network": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
     "pipelines/local_pages/local_server.py::page_files": "the package's own files",
@@ -79,7 +79,7 @@ def _places() -> dict[str, list[str]]:
     return sites
 
 
-def test_no_file_is_read_beside_the_block() -> None:
+def test_no_file_is_read_beside_the_block():
     sites = _places()
     allowed = {site for site in sites if {site, site.partition("::")[0]} & BESIDE.keys()}
     assert {site: calls for site, calls in sites.items() if site not in allowed} == {}
@@ -87,7 +87,7 @@ def test_no_file_is_read_beside_the_block() -> None:
     assert unused == set()
 
 
-def test_a_file_read_beside_the_block_is_noticed() -> None:
+def test_a_file_read_beside_the_block_is_noticed():
     source = """
 def read(path):
     with reading_file(path, expected="numbers"):

@@ -26,12 +26,12 @@ def _demo(out: Path, *options: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "out"
     return folder, _demo(folder)
 
 
-def test_it_prints_the_tree_and_every_metric_of_both_models(demo: tuple[Path, Result]):
+def test_it_prints_the_tree_and_every_metric_of_both_models(demo):
     folder, result = demo
     assert "human-made" in result.output
     assert "Matterhorn" in result.output
@@ -41,7 +41,7 @@ def test_it_prints_the_tree_and_every_metric_of_both_models(demo: tuple[Path, Re
             assert f"{100 * value:.1f}" in line
 
 
-def test_the_page_shows_both_models_and_the_labels_just_built(demo: tuple[Path, Result]):
+def test_the_page_shows_both_models_and_the_labels_just_built(demo):
     folder, _ = demo
     page = BeautifulSoup((folder / "index.html").read_text(encoding="utf-8"), "html.parser")
     assert [cell.text for cell in page.select("#metrics thead th")[1:]] == ["SmoothAP", "HAPPIER", "Difference"]
@@ -59,7 +59,7 @@ def test_the_page_shows_both_models_and_the_labels_just_built(demo: tuple[Path, 
     assert page.select_one("#reproduce code").text.startswith("hiertree demo --out ")
 
 
-def test_finished_runs_are_reused_until_asked_otherwise(demo: tuple[Path, Result]):
+def test_finished_runs_are_reused_until_asked_otherwise(demo):
     folder, first = demo
     times = _times(folder)
     repeat = _demo(folder)
@@ -70,19 +70,19 @@ def test_finished_runs_are_reused_until_asked_otherwise(demo: tuple[Path, Result
     assert _numbers(fresh) == _numbers(first)
 
 
-def test_another_seed_trains_other_models_beside_them(demo: tuple[Path, Result]):
+def test_another_seed_trains_other_models_beside_them(demo):
     folder, first = demo
     times = _times(folder)
     assert _numbers(_demo(folder, "--seed", "1")) != _numbers(first)
     assert times.items() < _times(folder).items()
 
 
-def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
+def test_it_runs_on_omniglot(shared_data, tmp_path):
     page = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
     assert "alphabet" in page.read_text(encoding="utf-8")
 
 
-def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo: tuple[Path, Result], tmp_path, monkeypatch):
+def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo, tmp_path, monkeypatch):
     folder, _ = demo
     monkeypatch.chdir(tmp_path)
     Path("hiertree-demo").symlink_to(folder)
@@ -95,14 +95,14 @@ def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo: tuple[Path,
     assert names["paths"].shape[1] == 3
 
 
-def test_a_folder_of_other_files_is_left_alone(tmp_path: Path):
+def test_a_folder_of_other_files_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match="a folder of other files"):
         run_demo(tmp_path, quick=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_data_that_is_not_there_is_refused(tmp_path: Path):
+def test_data_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(MissingResourceError, match="Omniglot"):
         run_demo(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
 

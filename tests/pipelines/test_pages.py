@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from local_server import chromium
 from review_server import running
 
 from hiertree import LabelTree
@@ -36,7 +34,7 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def pages(tiny_recipe, tmp_path_factory):
     """The address of each page."""
     folder = tmp_path_factory.mktemp("pages")
     values = tiny_recipe().as_dict()
@@ -87,13 +85,6 @@ def write_embeddings(folder: Path, species: list[str]) -> None:
     }
     names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in rows]
     stored.write_embeddings(folder / "part.parquet", vectors, {"image": names, **labels}, {})
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver = chromium()
-    yield driver
-    driver.quit()
 
 
 def show(browser: Any, url: str, *, width: int, dark: bool) -> None:

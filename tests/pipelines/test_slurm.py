@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -56,7 +55,7 @@ DEVICES = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"  # GPUs that SLUR
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[dict[str, str]]:
+def cluster():
     """The environment in which SLURM's commands reach the cluster."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)))
@@ -103,20 +102,20 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def recipe(tiny_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recipe(tiny_recipe, tmp_path_factory):
     file = tmp_path_factory.mktemp("recipe") / "tiny.yaml"
     file.write_text(json.dumps(tiny_recipe("training.epochs=1", "model.freeze_batch_norm=true").as_dict()))
     return file
 
 
 @pytest.fixture(scope="module")
-def run(recipe: Path) -> Path:
+def run(recipe):
     train(Recipe.model_validate_json(recipe.read_text()), recipe.with_name("run"))
     return recipe.with_name("run")
 
 
 @pytest.fixture(scope="module")
-def photos(recipe: Path) -> Path:
+def photos(recipe):
     dataset = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
     for row, path in enumerate(dataset.paths):
         file = recipe.parent.joinpath("photos", *map(str, path), f"{row}.png")
@@ -126,7 +125,7 @@ def photos(recipe: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def embedded(run: Path, photos: Path) -> Path:
+def embedded(run, photos):
     """What one process embeds."""
     hiertree(*EMBED, run, photos, "--out", run.with_name("embedded"))
     return run.with_name("embedded")
@@ -149,9 +148,7 @@ def parts(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("tasks", ["--ntasks=2", "--nodes=2 --ntasks-per-node=2"])
-def test_launch_embed_and_evaluate_as_one_process(
-    cluster: Variables, run: Path, photos: Path, embedded: Path, tmp_path: Path, tasks: str
-) -> None:
+def test_launch_embed_and_evaluate_as_one_process(cluster, run, photos, embedded, tmp_path, tasks):
     launch = {"variables": cluster, "launcher": f"srun --kill-on-bad-exit=1 {tasks}"}
     hiertree(*EMBED, run, photos, "--out", tmp_path / "shared", **launch)
     assert parts(tmp_path / "shared") == parts(embedded) != {}
@@ -161,7 +158,7 @@ def test_launch_embed_and_evaluate_as_one_process(
     assert json.loads(several_processes) == json.loads(single_process)
 
 
-def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Path, tmp_path: Path) -> None:
+def test_the_example_of_four_machines_runs_on_two(cluster, recipe, tmp_path):
     page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
     block = r"^```sh\n(#!/bin/bash\n.*?)^```\n+```yaml\n(.*?)^```"
     ((script, settings),) = re.findall(block, page, flags=re.DOTALL | re.MULTILINE)

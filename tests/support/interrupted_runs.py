@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -36,9 +37,9 @@ def before_each_step(patch: pytest.MonkeyPatch, act: Callable[[Learner, int], ob
     """Do something with the learner and the number of the step, before it is taken."""
     take_step = Learner.step
 
-    def changed(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+    def changed(self: Learner, *batch: torch.Tensor, step: int, **options: Any) -> dict[str, float]:
         act(self, step)
-        return take_step(self, images, paths, step=step)
+        return take_step(self, *batch, step=step, **options)
 
     patch.setattr(Learner, "step", changed)
 

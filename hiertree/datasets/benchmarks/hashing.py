@@ -10,7 +10,6 @@ Splits and grades are those of He et al., *Hashing as Tie-Aware Learning to Rank
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from typing_extensions import override
 from ...errors import TableError
 from ...io.files import AnyPath
 from ...options import check_integer
-from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
+from ..description import BENCHMARKS, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import SelectedImages
 from ..readers.text_lists import flag_matrix, read_words, text_lines
@@ -29,11 +28,11 @@ from ..readers.text_lists import flag_matrix, read_words, text_lines
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..readers.images import ImageSource
 
 NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
 NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
 FREQUENT = 21  # labels of NUS-WIDE
+_AT_ONCE = 256  # queries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ class GradedDataset(ImageDataset):
     @property
     def highest(self) -> int:
         """The highest grade that two images can have."""
-        return self.vectors.shape[1]
+        return int(self.vectors.shape[1])
 
     @override
     def select(self, rows: Any, *, split: str) -> GradedDataset:
@@ -76,8 +75,12 @@ class GradedDataset(ImageDataset):
             np.asarray(next(indices for indices in choices if indices is not None), dtype=np.int64)
             for choices in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
-        products = self.vectors[rows].astype(np.float32) @ self.vectors[columns].astype(np.float32).T
-        return products.astype(np.uint8)
+        gallery_vectors = self.vectors[columns].T.astype(np.float32)
+        grades = np.empty((len(rows), len(columns)), np.uint8)
+        for start in range(0, len(rows), _AT_ONCE):
+            block = slice(start, start + _AT_ONCE)
+            grades[block] = self.vectors[rows[block]].astype(np.float32) @ gallery_vectors
+        return grades
 
 
 def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -175,7 +178,13 @@ def load_nus_wide(
     images = benchmark.image_files(data_folder, paths, row_name)
     rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
     leaves = [" + ".join(names[label] for label in frequent[image_labels]) for image_labels in labels]
-    return _graded(benchmark, split, leaves, images, labels, rows)
+    training_leaves = [leaves[row] for row in rows["train"]]
+    if split == "train":
+        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]))
+    else:
+        fields, count = {"queries": rows["query"], "gallery": rows["gallery"]}, len(training_leaves)
+        dataset = benchmark.dataset(split, [[*training_leaves, *leaves]], images, str, count, fields=fields)
+    return GradedDataset(**vars(dataset), vectors=labels[rows.get(split, slice(None))])
 
 
 def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
@@ -208,21 +217,3 @@ def _drawn_by_label(
     query, train = (np.sort(np.concatenate(rows)) for rows in draws.values())
     gallery = np.setdiff1d(np.arange(len(labels)), query)
     return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
-
-
-def _graded(
-    benchmark: Benchmark,
-    split: str,
-    leaves: Sequence[str],
-    images: ImageSource,
-    vectors: NDArray[np.bool_],
-    rows: Mapping[str, Any],
-) -> GradedDataset:
-    """A split of images with one leaf each: queries, gallery and training images have these rows."""
-    training_leaves = [leaves[row] for row in rows["train"]]
-    if split == "train":
-        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]))
-    else:
-        fields, count = {"queries": rows["query"], "gallery": rows["gallery"]}, len(training_leaves)
-        dataset = benchmark.dataset(split, [[*training_leaves, *leaves]], images, str, count, fields=fields)
-    return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))])

@@ -41,7 +41,6 @@ PREFERENCE = (
     ("images_background.zip", "images_evaluation.zip"),
     ("omniglot_full.zip",),
     ("omniglot_28x28.npz",),
-    ("images_background_small1.zip", "images_background_small2.zip"),
 )
 UNPACKED = (".", "omniglot-py", "Omniglot Dataset", "python")
 LARGEST_DRAWING = 1 << 20  # bytes; the published ones take a few hundred
@@ -59,11 +58,10 @@ def load_omniglot(
 ) -> ImageDataset:
     """Read one split of Omniglot: alphabet → character, gray images with bright ink on a dark ground.
 
-    ``root`` is one of the published files, or a folder of them: ``images_background.zip`` and
-    ``images_evaluation.zip``, the ``small1``/``small2`` archives, torchvision's ``omniglot-py`` folder, one archive of
-    both parts (``omniglot_full.zip``), or ``omniglot_28x28.npz`` with the arrays images, split, alphabet, character and
-    drawer. If a folder holds several, the first of these is read: unpacked folders, official archives, the archive of
-    both parts, the npz, the small archives.
+    ``root`` is one of the published archives, or a folder: of ``images_background.zip`` and ``images_evaluation.zip``,
+    torchvision's ``omniglot-py``, one archive of both parts (``omniglot_full.zip``), or ``omniglot_28x28.npz`` with the
+    arrays images, split, alphabet, character and drawer. If a folder holds several, the first of these is read:
+    unpacked folders, official archives, the archive of both parts, the npz.
 
     Args:
         root: file or folder.
@@ -129,9 +127,7 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
             continue
         subset, alphabet, character, drawer = match.groups()
         key = (subset, alphabet, f"{alphabet}/{character}", int(drawer))
-        ink = _ink(decode(io.BytesIO(encoded), name=name), image_size)
-        if (drawings.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
-            raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="one, or equal ones")
+        drawings[key] = _ink(decode(io.BytesIO(encoded), name=name), image_size)
     if not drawings:
         problem = f"no drawing in {', '.join(map(str, sources))}"
         raise OMNIGLOT.missing(problem, expected="images_background/<alphabet>/<character>/*.png")

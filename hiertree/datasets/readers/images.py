@@ -312,34 +312,20 @@ def _reduced(image: Image.Image, min_side: int, name: str) -> Image.Image:
 
 
 def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
-    """An image with 8 bits a channel; deeper gray ones are scaled by the range of their type, not by their values.
+    """An image with 8 bits a channel; gray ones of 16 keep their 8 highest, as Pillow keeps those of 16-bit RGB.
 
-    Integers keep their 8 highest bits, as Pillow keeps those of 16-bit RGB. Floats in [0, 1] become 0 … 255. Values
-    outside the range, or so small that the image would be black, are an ImageError.
+    Floats, signed and longer integers, and values so small that the image would be black, are an ImageError.
     """
     if image.mode[0] not in "IF":
         return image
-    values, (bits, is_signed) = np.asarray(image), _depth(image)
-    if image.mode[0] == "F":
-        expected, in_range, scaled = "floats in [0, 1]", (values >= 0) & (values <= 1), np.rint(255 * values)
-    else:
-        values = values.view(np.uint32) if bits == 32 and not is_signed else values
-        expected, in_range = f"integers over the range from 0 to {2 ** (bits - is_signed) - 1}", values >= 0
-        scaled = values >> (bits - is_signed - 8)
-    if not in_range.all() or (values.any() and not scaled.any()):
+    values, tags = np.asarray(image), getattr(image, "tag_v2", {})
+    is_short = image.mode != "F" and (tags.get(_BITS, (16,))[0], tags.get(_FORMAT, (1,))[0]) == (16, 1)
+    scaled = (values // 256).astype(np.uint8)
+    if not is_short or not 0 <= values.min() <= values.max() < 1 << 16 or (values.any() and not scaled.any()):
         problem = f"image {name!r} with values from {values.min()} to {values.max()}"
+        expected = "gray of 16 bits, over the range from 0 to 65535"
         raise ImageError(problem, expected=expected, remedy="scale its values, or save it with 8 bits")
-    white_is_zero = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0
-    return Image.fromarray(255 - scaled.astype(np.uint8) if white_is_zero else scaled.astype(np.uint8))
-
-
-def _depth(image: Image.Image) -> tuple[int, bool]:
-    """The bits of a value, and whether it is signed. Pillow reads deep PNG and PPM files as 16-bit numbers."""
-    tags = getattr(image, "tag_v2", None)
-    if tags is not None:
-        return int(tags.get(_BITS, (16,))[0]), tags.get(_FORMAT, (1,))[0] == 2
-    is_short = image.mode != "I" or image.format in ("PNG", "PPM")
-    return (16, False) if is_short else (32, True)
+    return Image.fromarray(255 - scaled if tags.get(_PHOTOMETRIC) == 0 else scaled)
 
 
 def inside(names: Iterable[str], folder: Path, row_name: Callable[[int], str]) -> Iterator[str]:

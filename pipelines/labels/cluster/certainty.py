@@ -3,8 +3,8 @@
 A class is *specific* if at most a tenth of all labels stand below it, itself among them. A label is vouched for by
 those of its cluster with which it shares a specific class, and certain if these are 34 % of those whose classes are
 known, or if the cluster bears, rightly, the name of a class of its; but not outside the cluster's *core*, the narrowest
-class below which most of its other labels stand: an archive among museums shares "cultural institution" with
-them, and they share "museum" with each other. Nothing here is fitted, and nothing moves.
+class below which half of its other labels stand: an archive among museums shares "cultural institution" with them, and
+they share "museum" with each other. Nothing here is fitted, and nothing moves.
 
 A *catch-all* is a cluster of a general name ("structure", "natural region"), or named by a class below which most
 labels of three other clusters stand, too ("religious building"): it vouches for nobody.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 _WIDEST, _LEAST_LABELS = 0.1, 3  # the fraction of all labels below a specific class, and how many are always few
 _VOUCHED = 0.34  # the fraction of a cluster from which a label is certain
-_HALF = 0.5  # of a cluster's labels: they bear its name
+_HALF = 0.5  # of a cluster's labels: they bear its name, or make its core
 _SUBORDINATE = 3  # clusters below the name of another make that a catch-all
 _NEIGHBORS, _BLOCK = 3, 2048  # labels of a cluster that a second encoder compares; labels at a time
 Lineages = Sequence[frozenset[str]]  # of each label: names of its classes and of all above them, in the singular
@@ -75,7 +75,7 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
     widths, outside = np.asarray(classes.sum(axis=0))[0], np.zeros(len(assignment), dtype=bool)
     for cluster_rows in _rows_of_clusters(assignment):
         rows = cluster_rows[has_chain[cluster_rows]]
-        least, own_classes = max((len(rows) - 1) // 2 + 1, 2), classes[rows]
+        least, own_classes = max(_HALF * (len(rows) - 1), 2), classes[rows]
         common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= least)
         stands_below = own_classes[:, common].toarray().astype(bool)
         is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= least, widths[common])
@@ -89,20 +89,16 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
 
 def cluster_cores(
     classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers, catch_alls: NDArray[np.bool_]
-) -> tuple[csr_matrix, Floats]:
-    """(k, c): the classes that are each cluster's core, those of catch-alls left out, and (k,) how wide they are."""
-    from scipy.sparse import csr_matrix
-
-    widths, core_widths = np.asarray(classes.sum(axis=0))[0], np.full(len(catch_alls), np.inf)
-    columns = [np.zeros(0, dtype=np.int64)] * len(catch_alls)
-    for cluster in np.flatnonzero(~catch_alls):
+) -> dict[int, tuple[int, frozenset[int]]]:
+    """By cluster, how wide its core is, and which classes are it; catch-alls have none."""
+    widths, cores = np.asarray(classes.sum(axis=0))[0], {}
+    for cluster in np.flatnonzero(~catch_alls).tolist():
         rows = np.flatnonzero((assignment == cluster) & has_chain)
         counts = np.asarray(classes[rows].sum(axis=0))
-        columns[cluster] = np.flatnonzero(_narrowest(counts > len(rows) / 2, widths)[0])
-        core_widths[cluster] = widths[columns[cluster]].min(initial=len(assignment))
-    ends = np.cumsum([0, *map(len, columns)])
-    ones = np.ones(ends[-1], dtype=np.int32)
-    return csr_matrix((ones, np.hstack(columns), ends), (len(columns), len(widths))), core_widths
+        columns = np.flatnonzero(_narrowest(counts >= max(_HALF * len(rows), 1), widths)[0])
+        if len(columns):
+            cores[cluster] = int(widths[columns[0]]), frozenset(columns.tolist())
+    return cores
 
 
 def _rows_of_clusters(assignment: Integers) -> list[Integers]:
@@ -178,13 +174,10 @@ def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) 
     members = [np.flatnonzero(assignment == cluster) for cluster in range(num_clusters)]
     for start in range(0, len(vectors), _BLOCK):
         cosines = (vectors[start : start + _BLOCK] @ vectors.T).astype(np.float64)
-        block = np.arange(len(cosines))
-        cosines[block, start + block] = np.nan
+        np.fill_diagonal(cosines[:, start:], np.nan)
         means = np.full((len(cosines), num_clusters), -np.inf)
         for cluster, columns in enumerate(members):
             descending = -np.sort(-cosines[:, columns], axis=1)[:, :_NEIGHBORS]  # NaN comes last
-            counts = np.isfinite(descending).sum(axis=1)
-            sums = np.nansum(descending, axis=1)
-            means[:, cluster] = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
+            means[:, cluster] = np.ma.masked_invalid(descending).mean(axis=1).filled(-np.inf)
         nearest[start : start + _BLOCK] = np.where(np.isfinite(means).any(axis=1), means.argmax(axis=1), -1)
     return nearest

@@ -19,7 +19,6 @@ from ..encode.hypernyms import Hypernyms, read_hypernyms
 from ..encode.place_nouns import HUMAN_MADE, NATURAL, NO_LANDMARK, parse, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import Floats, Integers, Vectors
-from .naming import GENERAL
 
 PLACES_OF_ANY_LOOK = ("administrative unit", "heritage designation")  # senses that say nothing of how a place looks
 LIKELY = 0.5  # the margin from which a label is rather natural
@@ -45,7 +44,6 @@ class Embedding:
     chains: tuple[tuple[str, ...], ...]  # what stands above labels in the source; empty where that is not known
     lineages: tuple[frozenset[str], ...]  # the classes of labels and all above them; empty where that is not known
     senses: NDArray[Any]  # (n,) the sense of each text, "" where there is none
-    others: tuple[str | None, ...]  # the nearest noun above a label that is of another sense than its own
     readings: tuple[str, ...]  # the place noun as which a label was read, "" where there is none
     unfit: tuple[str, ...]  # why a label is of no landmark, "" where it may be one
     either: NDArray[np.bool_]  # (n,) whether what stands above a label is natural as well as human-made
@@ -68,6 +66,7 @@ def embed(
     names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
     noun_of = {} if reader is None else _nearest_nouns(names, graph, reader)
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
+    pairs = [*zip(names, texts, strict=True)]
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
     margins = [known_margin(name, graph) for name in names]
     for row, name in enumerate(names):
@@ -84,12 +83,9 @@ def embed(
         chains=tuple(map(graph.chain, names)),
         lineages=tuple(map(graph.lineage, names)),
         senses=np.array(senses, dtype=object),
-        others=tuple(_find_noun_above(name, graph) for name in names),
         readings=tuple(noun_of.get(name, "") for name in names),
         unfit=tuple(graph.no_landmark(name) or _unfit_sense(sense) for name, sense in zip(names, senses, strict=True)),
-        either=np.array(
-            [graph.is_either(name) and not parse(text).certain for name, text in zip(names, texts, strict=True)]
-        ),
+        either=np.array([graph.is_either(name) and not parse(text).certain for name, text in pairs]),
         second=None if second is None else second.encode(texts),
     )
 
@@ -114,11 +110,8 @@ def _nearest_nouns(names: Sequence[str], graph: Hypernyms, reader: TextEncoder) 
     encoded_nouns = np.where(encoded_nouns[:, -1:] == 1, 0, encoded_nouns)
     senses = np.array([thesaurus().sense_of[noun] for noun in nouns])
     is_embedded = encoded_nouns.any(axis=1)
-    nouns, senses, encoded_nouns = (
-        np.array(nouns)[is_embedded].tolist(),
-        senses[is_embedded],
-        encoded_nouns[is_embedded],
-    )
+    nouns, senses = np.array(nouns)[is_embedded].tolist(), senses[is_embedded]
+    encoded_nouns = encoded_nouns[is_embedded]
     cosines = encoded_nouns @ encoded_nouns.T
     misread = np.ma.masked_array(cosines, (senses[:, None] == senses) | (cosines > _SAME))
     limit = np.quantile(((misread.max(axis=1) - misread.mean(axis=1)) / misread.std(axis=1)).filled(0), _MISREAD)
@@ -130,11 +123,6 @@ def _nearest_nouns(names: Sequence[str], graph: Hypernyms, reader: TextEncoder) 
         for row in np.flatnonzero(scores > limit):
             noun_of[labels[start + row]] = nouns[nearest[row]]
     return noun_of
-
-
-def _find_noun_above(label: str, hypernyms: Hypernyms) -> str | None:
-    noun, sense = hypernyms.noun_above(label), parse(hypernyms.text(label)).sense
-    return None if noun is None or parse(noun).sense in (sense, *GENERAL) else noun
 
 
 def _margins(texts: Sequence[str], known_margins: Sequence[float | None], encoder: TextEncoder) -> Floats:

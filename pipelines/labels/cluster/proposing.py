@@ -229,14 +229,14 @@ def _described(
     else:
         known_centers, known_as = centers[: len(names)], (kinds, names, cluster_counts)
         paths = groups_above(known_centers, *known_as, levels=levels, chains=chains, texts=texts)
-    label_places = _label_places(embedding, counts, assignment, centers, names, margins)
+    placing = _Placing(embedding, assignment, names, margins, centers)
     rows = {label: row for cluster in clusters for label, row in cluster.rows.items()}
-    label_places = [replace(each, doubt=rows.get(each.label, {}).get("doubt", each.doubt)) for each in label_places]
     descriptions = [*zip(names, margins.tolist(), paths, strict=True)]
     descriptions += [] if embedding.known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * len(paths[0] if paths else ()))]
     members: list[list[LabelPlace]] = [[] for _ in descriptions]
-    for label, index in zip(label_places, assignment, strict=True):
-        members[index].append(label)
+    for row, index in enumerate(assignment):
+        label = placing.place(row, counts[embedding.labels[row]])
+        members[index].append(replace(label, doubt=rows.get(label.label, {}).get("doubt", label.doubt)))
     proposed_clusters = [_cluster(*head, labels) for head, labels in zip(descriptions, members, strict=True)]
     return Proposal(tuple(sorted(proposed_clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
@@ -251,61 +251,19 @@ def _free_names(given_names: Sequence[str], proposed_names: Sequence[str]) -> li
     return names
 
 
-def _label_places(
-    embedding: Embedding,
-    counts: Mapping[str, int],
-    assignment: Integers,
-    centers: Vectors,
-    names: Sequence[str],
-    cluster_margins: Floats,
-) -> list[LabelPlace]:
-    """Each label, in the order of the embedding."""
-    cosines = (embedding.vectors * centers[assignment]).sum(axis=1)
-    row_silhouettes, is_known = np.zeros(len(cosines)), embedding.known
-    row_silhouettes[is_known] = silhouettes(embedding.vectors[is_known], assignment[is_known]) if is_known.any() else 0
-    belonging = _Belonging(embedding, assignment, names, centers, row_silhouettes)
-    label_places = []
-    for row, label in enumerate(embedding.labels):
-        margin = float(embedding.margins[row])
-        doubt, target = belonging.doubt_of(row)
-        is_inherited = belonging.vouched[row] and _agree(margin, float(cluster_margins[assignment[row]]))
-        doubts = [f"{NO_LANDMARK}: {reason}"] if (reason := embedding.unfit[row]) else []
-        doubts += [f"any look: {sense}"] if (sense := embedding.senses[row]) in PLACES_OF_ANY_LOOK else []
-        doubts += [] if abs(margin) >= 1 or embedding.either[row] or is_inherited else ["kind"]
-        doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
-        member = LabelPlace(
-            label,
-            counts[label],
-            similarity=round(float(cosines[row]), 4),
-            silhouette=round(float(row_silhouettes[row]), 4),
-            margin=round(margin, 4),
-            doubt=", ".join([*doubts, *filter(None, [doubt])]),
-            hypernyms=embedding.chains[row],
-            target=target,
-            either=bool(embedding.either[row]),
-            vouched=round(float(belonging.fractions[row]), 4),
-        )
-        label_places.append(member)
-    return label_places
+class _Placing:
+    """Whether labels belong in their clusters, by the classes above them, or a second encoder, or the first.
 
-
-def _agree(margin: float, cluster_margin: float) -> bool:
-    """Whether a label may take its kind from a cluster of which the kind is certain: its margin says nothing else."""
-    return abs(cluster_margin) >= 1 and (margin >= LIKELY if cluster_margin > 0 else margin < LIKELY)
-
-
-class _Belonging:
-    """Whether labels belong to their clusters: by the classes above them, or a second encoder, or the first alone."""
+    Rows are those of the embedding.
+    """
 
     def __init__(
-        self,
-        embedding: Embedding,
-        assignment: Integers,
-        names: Sequence[str],
-        centers: Vectors,
-        row_silhouettes: Floats,
+        self, embedding: Embedding, assignment: Integers, names: Sequence[str], margins: Floats, centers: Vectors
     ) -> None:
-        self.embedding, self.assignment, self.names, self.centers = embedding, assignment, names, centers
+        self.embedding, self.assignment, self.names, self.margins = embedding, assignment, names, margins
+        self.centers, self.silhouettes, is_known = centers, np.zeros(len(assignment)), embedding.known
+        if is_known.any():
+            self.silhouettes[is_known] = silhouettes(embedding.vectors[is_known], assignment[is_known])
         has_chain = np.array([bool(lineage) for lineage in embedding.lineages])
         classes = specific_classes(embedding.lineages)
         self.fractions = vouching_fractions(classes, has_chain, assignment)
@@ -313,15 +271,35 @@ class _Belonging:
         self.catch_alls = are_catch_alls(names, bears, assignment)
         self.vouched = has_chain & are_vouched(self.fractions, bears, self.catch_alls, assignment)
         self.vouched &= ~are_outside_core(classes, has_chain, assignment)
-        cores, self.core_widths = cluster_cores(classes, has_chain, assignment, self.catch_alls)
-        self.stands_below = (classes @ cores.T).tocsr()
+        self.classes, self.cores = classes, cluster_cores(classes, has_chain, assignment, self.catch_alls)
         self.targets = ["" if is_catch_all else name for name, is_catch_all in zip(names, self.catch_alls, strict=True)]
-        second, is_known = embedding.second, embedding.known
-        self.nearest = None if second is None else nearest_clusters(second, assignment, len(names))
-        self.is_near = are_near(row_silhouettes, assignment) & is_known
+        self.nearest = None if embedding.second is None else nearest_clusters(embedding.second, assignment, len(names))
+        self.is_near = are_near(self.silhouettes, assignment) & is_known
         is_read = np.array([bool(reading) for reading in embedding.readings])  # what is read vouches for nobody
         self.sizes = np.bincount(assignment)
         self.senses = Counter(zip(assignment[~is_read].tolist(), embedding.senses[~is_read].tolist(), strict=True))
+
+    def place(self, row: int, landmarks: int) -> LabelPlace:
+        """A label, with what is in doubt about it."""
+        embedding, own_index, margin = self.embedding, self.assignment[row], float(self.embedding.margins[row])
+        doubt, target = self.doubt_of(row)
+        is_inherited = self.vouched[row] and _agree(margin, self.margins[own_index])
+        doubts = [f"{NO_LANDMARK}: {reason}"] if (reason := embedding.unfit[row]) else []
+        doubts += [f"any look: {sense}"] if (sense := embedding.senses[row]) in PLACES_OF_ANY_LOOK else []
+        doubts += [] if abs(margin) >= 1 or embedding.either[row] or is_inherited else ["kind"]
+        doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
+        return LabelPlace(
+            embedding.labels[row],
+            landmarks,
+            similarity=round(float(embedding.vectors[row] @ self.centers[own_index]), 4),
+            silhouette=round(float(self.silhouettes[row]), 4),
+            margin=round(margin, 4),
+            doubt=", ".join([*doubts, *filter(None, [doubt])]),
+            hypernyms=embedding.chains[row],
+            target=target,
+            either=bool(embedding.either[row]),
+            vouched=round(float(self.fractions[row]), 4),
+        )
 
     def doubt_of(self, row: int) -> tuple[str, str]:
         """Why a label may not belong to its cluster, and the cluster proposed instead; empty where it does, or none."""
@@ -337,14 +315,14 @@ class _Belonging:
             nearest = self.nearest[row]
             return ("", "") if nearest in (own_index, -1) else (f"nearer: {self.names[nearest]}", self.names[nearest])
         is_rare = self.sizes[own_index] > 1 and self.senses[own_index, embedding.senses[row]] <= _FEW
-        noun = embedding.others[row]
         doubts = ["near another cluster"] if self.is_near[row] else []
-        doubts += [f"above it: {noun}" if noun else "few alike"] if is_rare else []
+        doubts += ["few alike"] if is_rare else []
         return ", ".join(doubts), ""
 
     def _doubt_by_chain(self, row: int) -> tuple[str, str]:
         chain, own_index = self.embedding.chains[row], int(self.assignment[row])
-        widths = {cluster: self.core_widths[cluster] for cluster in self.stands_below[row].indices.tolist()}
+        own_classes = self.classes[row].indices.tolist()
+        widths = {cluster: width for cluster, (width, core) in self.cores.items() if not core.isdisjoint(own_classes)}
         target = likelier_cluster(widths, chain, self.targets, own_index)
         unknown = UNKNOWN if self.catch_alls[own_index] and len(self.sizes) > len(self.names) else ""
         reason = f"above it: {chain[0]}" if chain else "few alike"
@@ -354,6 +332,11 @@ class _Belonging:
         cosines = self.centers[: len(self.names)] @ self.embedding.vectors[row]
         nearest = np.argsort(-cosines, kind="stable")[:_GUESSES]
         return [self.names[cluster] for cluster in nearest if cosines[cluster] >= _ALIKE]
+
+
+def _agree(margin: float, cluster_margin: float) -> bool:
+    """Whether a label may take its kind from a cluster of which the kind is certain: its margin says nothing else."""
+    return abs(cluster_margin) >= 1 and (margin >= LIKELY if cluster_margin > 0 else margin < LIKELY)
 
 
 def _cluster(name: str, margin: float, group_names: tuple[str, ...], label_places: list[LabelPlace]) -> Cluster:

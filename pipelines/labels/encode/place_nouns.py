@@ -182,7 +182,6 @@ class PlaceNounEncoder:
 
     name: ClassVar[str] = "place-nouns"
     kind_margin: ClassVar[float] = 0.0  # what the list does not know is compared by its letters
-    independent: ClassVar[bool] = False  # rare words weigh more, and the dimensions are those of all texts
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest."""

@@ -37,10 +37,6 @@ class TextEncoder(Protocol):
         0 where cosines say nothing of the meaning of a text that the list of place nouns does not know.
         """
 
-    @property
-    def independent(self) -> bool:
-        """Whether a text's vector is the same whatever other texts it is encoded with."""
-
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm; encoders may learn from the texts, so encode together what is compared."""
 
@@ -140,7 +136,6 @@ class ClipEncoder:
 
     name: ClassVar[str] = "clip"
     kind_margin: ClassVar[float] = 0.02  # cosines of CLIP texts lie close together
-    independent: ClassVar[bool] = True
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest; weights on this machine are named with their SHA-256."""
@@ -178,7 +173,6 @@ class SentenceEncoder:
 
     name: ClassVar[str] = "sentence-transformers"
     kind_margin: ClassVar[float] = 0.05  # not tuned
-    independent: ClassVar[bool] = True
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest; a folder is named with the SHA-256 of its weights."""
@@ -238,7 +232,6 @@ class VectorTable:
 
     name: ClassVar[str] = "vectors"
     kind_margin: ClassVar[float] = 0.1
-    independent: ClassVar[bool] = True
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest; the table is named with its SHA-256."""

@@ -11,10 +11,9 @@ people decided. ``review`` says what they made of the proposal: ``as proposed``,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 from hiertree.tree.formats import as_integers
 from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
 
-from ...pages import markdown_code
+from ...pages import fill_card
 from ..cleaning import describe_cleaning, read_report
 from ..cluster.proposal_files import (
     CLUSTERS,
@@ -287,7 +286,7 @@ class ExportStep(LabelStep[Exported]):
             "version": hiertree.__version__,
             "has_hypernyms": bool(hypernyms_of(self.source)),
         }
-        write_text(folder / CARD, _card(facts))
+        write_text(folder / CARD, fill_card(__package__, facts))
 
 
 def _unfit_labels(proposal: Proposal) -> dict[str, str]:
@@ -321,17 +320,6 @@ def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, A
     pairs = pairs.filter(pc.not_equal(pairs["image"], "")).group_by(["landmark_id", "image"]).aggregate([])
     num_kept = pc.sum(pc.is_in(pairs["landmark_id"], value_set=pa.array(kept_ids, pa.string()))).as_py() or 0
     return {"table": table.name, "read": len(pairs), "kept": num_kept}
-
-
-def _card(facts: Mapping[str, Any]) -> str:
-    """The data card, in Markdown: ``card.md`` filled in."""
-    from jinja2 import Environment, StrictUndefined
-
-    source = files(__package__).joinpath("card.md").read_text(encoding="utf-8")
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (Markdown)
-    environment.filters["code"] = markdown_code
-    text: str = environment.from_string(source).render(facts)
-    return text.rstrip() + "\n"
 
 
 def describe_exported(exported: Exported, *, clusters: bool = False) -> str:

@@ -174,7 +174,7 @@ class Move(Action):
 class Split(Action):
     """Take labels out of a cluster into a new one of the same kind and groups above.
 
-    ``method`` says who chose the labels; those that 2-means chose are written down, so that nothing is computed anew.
+    ``method`` says who chose the labels; earlier versions could split a cluster by 2-means.
     """
 
     do: Literal["split"] = "split"

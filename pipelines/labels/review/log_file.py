@@ -6,8 +6,8 @@
     {"seq": 1, "time": "…", "annotator": "anna", "base": "<digest>",
      "action": {"do": "rename", "cluster": 3, "name": "lake"}}
 
-A history is a fold over a log, with undo and redo. Replaying never computes anything: 2-means wrote down which labels
-left, a sample which were drawn. Each event carries the digest of the state it was made in, so that a log which lost or
+A history is a fold over a log, with undo and redo. Replaying never computes anything: a sample wrote down which labels
+were drawn. Each event carries the digest of the state it was made in, so that a log which lost or
 gained a line, or belongs to another proposal, is refused at the first line that does not fit.
 
 A process that dies while it writes leaves a last line without its end. What is whole of it is kept; the rest is *torn*:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -33,14 +32,13 @@ from ...local_pages.local_server import (
 )
 from ...settings import first_complaint
 from ..cluster.proposal_files import read_proposal
-from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
-from .actions import Number, StrictModel
-from .results import read_outcome, with_sample, write_review_table
-from .sampling import features, refit, sample_result
-from .session import News, PostedRequest, Session, load_two_means
+from .actions import Number, Sample, StrictModel
+from .results import read_outcome, write_review_table
+from .sampling import draw, features, refit, sample_result
+from .session import News, PostedRequest, Session
 from .state import initial_state
 
 SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks on its card; those with an image come first
@@ -77,8 +75,7 @@ def group_by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLand
 
 def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    candidates = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(candidates, key=lambda example: not example["image"])[:SHOWN]
+    return sorted((_example(each, images) for each in landmarks[:LOOKED_AT]), key=lambda one: not one["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):
@@ -205,23 +202,19 @@ def open_review(
     annotator: str,
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
-    accept_targets: bool = False,
     sample: int | None = None,
-    encoder: TextEncoder | None = None,
 ) -> Review:
     """Open a review for the server.
 
-    A new one begins with a sample of the certain labels, perhaps after all labels moved to the clusters proposed.
+    A new one begins with a sample of the certain labels.
     """
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
-    session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
+    session = Session(proposal, log or default_log(clusters_path, annotator), annotator)
     is_new = session.news(0).history.seq == 0
-    if accept_targets:
-        session.accept_targets()
     if is_new and sample != 0:
         session.draw_sample(sample)
     return Review(session, landmarks, images)
@@ -233,7 +226,9 @@ def write_table_of(
     """Write the table of labels that people edit instead of using the page, and say what it holds."""
     proposal = read_proposal(clusters_path)
     state = initial_state(proposal) if log is None else read_outcome(proposal, log).state
-    state = with_sample(proposal, state, sample) if sample != 0 and not state.marked("sampled") else state
+    if sample != 0 and not state.marked("sampled"):
+        drawn = Sample(labels=draw(proposal, state, seed=int(state.digest, 16), size=sample))
+        state = state.changed(drawn.change(state))
     of_label = group_by_label(read_kept(Path(clusters_path) / LANDMARKS))
     names = {label: landmark_name(landmarks[0].category) for label, landmarks in of_label.items()}
     write_review_table(table, proposal, state, names)
@@ -255,7 +250,6 @@ def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Call
             say(notice)
         say(f"Review of {review.session.annotator}, kept in {log.path}: {url}")
         say("Ctrl-C ends it; every action is on the disk already.")
-        threading.Thread(target=load_two_means, daemon=True).start()
 
     serve_until_interrupted(partial(review_app, review), announce=announce, port=port, open_browser=open_browser)
     say(f"{log.path} holds {review.session.news(0).history.seq} events")

@@ -10,11 +10,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from concurrent import futures
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
@@ -189,35 +189,29 @@ class Transport:
         if origin_of(url) not in self._origins:
             problem = f"{hide_credentials(url)[:200]!r} was to be asked"
             raise ScrapeError(problem, expected=f"one of {', '.join(sorted(self._origins))}")
-        answers = SimpleQueue[HttpAnswer | TryAgain | Refused]()
-        arguments = (self._session, url, parameters, answers)
-        Thread(target=_receive_into, args=arguments, daemon=True).start()  # headers that drip cannot be interrupted
+        answer = futures.Future[HttpAnswer]()
+        request = (answer, self._session, url, parameters)
+        Thread(target=_receive_into, args=request, daemon=True).start()  # headers that drip cannot be interrupted
         try:
-            answer = answers.get(timeout=SECONDS_FOR_AN_ANSWER)
-        except Empty:
+            return answer.result(SECONDS_FOR_AN_ANSWER)
+        except futures.TimeoutError:
             self._session = self._new_session()
             raise TryAgain(_TOO_SLOW.format(SECONDS_FOR_AN_ANSWER)) from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 def _receive_into(
-    session: Session,
-    url: str,
-    parameters: Mapping[str, str] | None,
-    answers: SimpleQueue[HttpAnswer | TryAgain | Refused],
+    answer: futures.Future[HttpAnswer], session: Session, url: str, parameters: Mapping[str, str] | None
 ) -> None:
-    """Put the answer, or the error, into a queue."""
+    """Give a future the answer, or the error."""
     from requests import RequestException
     from urllib3.exceptions import HTTPError
 
     try:
-        answers.put(_receive(session, url, parameters))
+        answer.set_result(_receive(session, url, parameters))
     except (TryAgain, Refused) as error:
-        answers.put(error)
+        answer.set_exception(error)
     except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
-        answers.put(_trouble(error))
+        answer.set_exception(_trouble(error))
 
 
 def _receive(session: Session, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:

@@ -248,7 +248,7 @@ def build_sampler(
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
     sampler = recipe.sampler.build(paths=train_set.paths, seed=recipe.seed)
     required_methods = (
-        ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("next_epoch", "classes_per_batch")
+        ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("set_epoch", "classes_per_batch")
     )
     if lacking := [name for name in required_methods if not hasattr(sampler, name)]:
         raise RecipeError(

@@ -1,4 +1,4 @@
-"""Images of 16 and 32 bits, and very large ones: scaled by their type, reduced or refused, never silently wrong."""
+"""Images of 16 and 32 bits, and very large ones: scaled, reduced or refused, never silently wrong."""
 
 from __future__ import annotations
 
@@ -60,37 +60,21 @@ def decoded(folder: Path, name: str, encoded: bytes) -> NDArray[Any]:
         ("rgba.png", png(COLORS), COLORS[..., :3] >> 8),
         ("gray.tif", tiff(SHORT), SHORT >> 8),
         ("white-is-zero.tif", tiff(SHORT, photometric=0), 255 - (SHORT >> 8)),
-        ("signed.tif", tiff((SHORT >> 1).astype(np.int16)), SHORT >> 8),
-        ("unsigned-32.tif", tiff(LONG), LONG >> 24),
-        ("signed-32.tif", tiff((LONG >> 1).astype(np.int32)), LONG >> 24),
-        ("float.tif", tiff(UNIT), np.rint(UNIT.astype(np.float64) * 255)),
     ],
 )
-def test_deep_pixels_are_scaled_by_the_range_of_their_type(
-    tmp_path: Path, name: str, encoded: bytes, expected: NDArray[Any]
-) -> None:
+def test_deep_pixels_are_scaled_by_the_range_of_their_type(tmp_path, name, encoded, expected):
     np.testing.assert_array_equal(decoded(tmp_path, name, encoded), expected)
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (UNIT * 255, r"'bad\.tif' with values from .* floats in \[0, 1\]"),
-        (UNIT - 0.5, r"floats in \[0, 1\]"),
-        (np.where(UNIT > 0.5, np.float32(np.nan), UNIT), r"floats in \[0, 1\]"),
-        (SHORT.astype(np.int16), "range from 0 to 32767"),
-        (SHORT >> 8, "with values from 0 to 255: expected integers over the range from 0 to 65535"),
-        ((SHORT >> 1).astype(np.int32), "range from 0 to 2147483647"),
-    ],
+    "values", [UNIT, UNIT * 255, (SHORT >> 1).astype(np.int16), SHORT >> 8, LONG, (SHORT >> 1).astype(np.int32)]
 )
-def test_values_of_no_known_range_are_refused(tmp_path: Path, values: NDArray[Any], message: str) -> None:
-    if values.dtype == np.uint16:
-        values[0, 0], values[0, 1] = 0, 255
-    with pytest.raises(ImageError, match=message):
+def test_values_of_no_known_range_are_refused(tmp_path, values):
+    with pytest.raises(ImageError, match=r"'bad\.tif' with values from .*expected gray of 16 bits, .*0 to 65535"):
         decoded(tmp_path, "bad.tif", tiff(values))
 
 
-def test_a_photo_is_reduced_while_it_is_decoded_only_if_it_is_very_large(tmp_path: Path) -> None:
+def test_a_photo_is_reduced_while_it_is_decoded_only_if_it_is_very_large(tmp_path):
     ramp = np.broadcast_to(np.linspace(0, 255, 6000).astype(np.uint8), (3000, 6000))
     for name in ("a.jpg", "a.png"):
         Image.fromarray(np.ascontiguousarray(ramp)).save(tmp_path / name)
@@ -106,9 +90,7 @@ def test_a_photo_is_reduced_while_it_is_decoded_only_if_it_is_very_large(tmp_pat
         assert FileImages(tmp_path, ["b.png"])[0].size == (4096, 4096)
 
 
-def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit_can_be_raised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit_can_be_raised(tmp_path, monkeypatch):
     Image.new("1", (13_000, 13_000)).save(tmp_path / "bomb.png")
     Image.new("L", (20, 20)).save(tmp_path / "small.png")
     source = FileImages(tmp_path, ["bomb.png", "small.png"])
@@ -125,7 +107,7 @@ def test_an_image_of_more_pixels_than_the_limit_is_refused_by_name_and_the_limit
         assert source[0].size == (407, 407)
 
 
-def test_images_that_are_skipped_are_those_that_the_limit_refuses(tmp_path: Path) -> None:
+def test_images_that_are_skipped_are_those_that_the_limit_refuses(tmp_path):
     for length in (10, 20, 30):
         Image.new("L", (length, length)).save(tmp_path / f"{length}.png")
     (tmp_path / "t.csv").write_text("file,label\n10.png,a\n20.png,a\n30.png,b\n")

@@ -124,7 +124,7 @@ def test_classes_of_which_no_image_is_known_are_dropped(photos: Path) -> None:
 def test_bad_images_are_errors_or_left_out(photos: Path) -> None:
     (photos / "built" / "church" / "0.jpg").write_bytes(b"no image")
     assert len(datasets.load_folder(photos)) == 8
-    dataset = datasets.load_folder(photos, on_bad_image="skip")
+    dataset = datasets.load_folder(photos).drop_unreadable_images()
     assert (len(dataset), dataset.left_out) == (7, ("built/church/0.jpg",))
 
 

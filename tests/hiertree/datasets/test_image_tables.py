@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +122,6 @@ def test_missing_files_are_named_at_once(tmp_path: Path, photos: Path) -> None:
     assert len(load(path, "train", photos)) == 1
 
 
-def test_a_truncated_image_is_named_when_it_is_read(tmp_path: Path, photos: Path) -> None:
-    (photos / "sub/c.jpg").write_bytes((photos / "sub/c.jpg").read_bytes()[:200])
-    dataset = load(write(tmp_path / "images.csv"), "test", photos)
-    with pytest.raises(ImageError, match=r"'sub/c\.jpg' does not decode"):
-        dataset.images[1]
-    assert dataset.images[0].size == (9, 5)
-
-
 def test_skipping_leaves_bad_images_out_counts_and_names_them(
     tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -181,23 +172,6 @@ def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, p
 def test_impossible_options_are_refused(tmp_path: Path, photos: Path, options: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         load(write(tmp_path / "images.csv"), "test", photos, **options)
-
-
-def test_the_washington_photographs_load_with_their_landmarks(shared_data: Path, tmp_path: Path) -> None:
-    folder = shared_data / "gldv2_washington"
-    table = pd.read_csv(folder / "gldv2_wa_images.csv", dtype=str).dropna(subset=["instance_of"]).head(200)
-    table["file"] = table["image_id"] + ".jpg"
-    with zipfile.ZipFile(folder / "gldv2_wa_112px.zip") as archive:
-        archive.extractall(tmp_path, members=set(table["file"]) & set(archive.namelist()))
-    table.to_csv(tmp_path / "images.csv", index=False)
-    levels = ["instance_of", "landmark_id"]
-    dataset = load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=levels, on_bad_image="skip")
-    assert len(dataset) + len(dataset.left_out) == 200
-    assert len(dataset.left_out) < 5
-    assert dataset.tree.level_sizes[1] > 50
-    assert dataset.images[0].size == (112, 112)
-    leaf = dataset.tree.labels_of(dataset.paths[0].tolist())
-    assert leaf == tuple(table.loc[table["file"] == dataset.images.name(0), levels].iloc[0])
 
 
 def test_an_empty_split_and_a_table_without_rows_are_refused(tmp_path: Path, photos: Path) -> None:

@@ -46,7 +46,7 @@ def labels_of(index: int) -> dict[str, object]:
 
 
 @pytest.fixture
-def archives(tmp_path: Path) -> Path:
+def archives(tmp_path):
     """Two archives of four samples, whose names are the same in both."""
     for split in range(2):
         members = [member for row in range(4) for member in sample(4 * split + row, f"./photos/{row:03d}")]
@@ -59,7 +59,7 @@ def shades(source: InputImages) -> list[int]:
     return [source.dataset.images[row].getpixel((0, 0))[0] for row in range(len(source.dataset))]
 
 
-def test_archives_keep_the_order_of_their_samples_and_the_class_of_each(archives: Path) -> None:
+def test_archives_keep_the_order_of_their_samples_and_the_class_of_each(archives):
     for source in (archives, str(archives / "train-{000..001}.tar"), archives / "train-00?.tar"):
         images = load_input_images(source)
         assert shades(images) == list(range(8))
@@ -73,7 +73,7 @@ def test_archives_keep_the_order_of_their_samples_and_the_class_of_each(archives
     ]
 
 
-def test_archives_of_a_split_are_those_whose_names_begin_with_it(archives: Path) -> None:
+def test_archives_of_a_split_are_those_whose_names_begin_with_it(archives):
     write_tar(archives / "test-000.tar", sample(7, "7"))
     assert shades(load_input_images(archives)) == [7]
     assert shades(load_input_images(archives, "train")) == list(range(8))
@@ -81,7 +81,7 @@ def test_archives_of_a_split_are_those_whose_names_begin_with_it(archives: Path)
         load_archives(archives, "val")
 
 
-def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) -> None:
+def test_labels_that_a_sample_lacks_are_named(archives, tmp_path):
     with pytest.raises(TableError, match=r"train-000\.tar/photos/000 without 'color': expected kind, color"):
         load_input_images(archives, levels=["kind", "color"])
     bare = [member for row in range(3) for member in sample(row, f"{row}", kinds=["json"] if row else [])]
@@ -105,7 +105,7 @@ def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["cut inside", "cut between members", "header", "empty", "gzip"])
-def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
+def test_a_damaged_archive_is_one_error(archives, damage):
     file = archives / "train-001.tar"
     archive_bytes = file.read_bytes()
     with tarfile.open(file) as archive:
@@ -122,7 +122,7 @@ def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
         load_input_images(archives)
 
 
-def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
+def test_a_range_with_a_gap_is_refused(archives):
     with pytest.raises(ImageError, match=r"1 of 3 archives are missing .*train-002\.tar"):
         load_input_images(archives / "train-{000..002}.tar")
     write_tar(archives / "texts.tar", [("a.txt", b"a")])
@@ -130,7 +130,7 @@ def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
         load_input_images(archives / "texts.tar")
 
 
-def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) -> None:
+def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path):
     for index in range(8):
         folder = tmp_path / f"k{KINDS[index]}" / f"p{PLACES[index]}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) ->
         load_input_images(tmp_path, levels=["kind", "place"])
 
 
-def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
+def test_columns_of_a_table_are_labels(tmp_path):
     names = [f"{index}.png" for index in range(8)]
     for index, name in enumerate(names):
         (tmp_path / name).write_bytes(picture(index))
@@ -172,7 +172,7 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     assert not load_input_images(tmp_path / "bare.parquet").labeled
 
 
-def test_the_column_of_files_is_found_as_everywhere_else(tmp_path: Path) -> None:
+def test_the_column_of_files_is_found_as_everywhere_else(tmp_path):
     names = [f"{index}.PNG" for index in range(8)]
     for index, name in enumerate(names):
         (tmp_path / name).write_bytes(picture(index))
@@ -193,7 +193,7 @@ def test_the_column_of_files_is_found_as_everywhere_else(tmp_path: Path) -> None
     assert shades(load_input_images(tmp_path / "same.csv", image="file", levels=["kind"])) == [0] * 8
 
 
-def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Path) -> None:
+def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path):
     huggingface = pytest.importorskip("datasets", reason="datasets is not installed")
     features = {
         "photo": huggingface.Image(),
@@ -227,7 +227,7 @@ def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Pa
     assert np.unique(load_input_images(tmp_path / "two", levels=["place"]).dataset.paths).tolist() == [0, 1, 2, 3]
 
 
-def test_a_name_with_dots_takes_the_labels_of_its_own_members(tmp_path: Path) -> None:
+def test_a_name_with_dots_takes_the_labels_of_its_own_members(tmp_path):
     names = ["track 2.0", "track 2.1", "track"]
     members = [(f"{name}.cls", str(index).encode()) for index, name in enumerate(names)]
     write_tar(
@@ -242,7 +242,7 @@ def test_a_name_with_dots_takes_the_labels_of_its_own_members(tmp_path: Path) ->
         load_archives(tmp_path / "b.tar")
 
 
-def test_members_that_macos_adds_are_left_out(tmp_path: Path) -> None:
+def test_members_that_macos_adds_are_left_out(tmp_path):
     added = [
         ("./._000.png", b"\0\5\x16\7"),
         ("._000.cls", b"\0\5"),
@@ -255,12 +255,10 @@ def test_members_that_macos_adds_are_left_out(tmp_path: Path) -> None:
         assert shades(load_input_images(source)) == [0, 7]
 
 
-def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path):
     for name in ("a-{0..99999999}.tar", "a-{000..999}-{000..999}.tar"):
         with pytest.raises(ImageError, match="archives: expected at most 100000"):
             load_archives(tmp_path / name)
-    with pytest.raises(ImageError, match="2 of 2 archives are missing"):
-        load_archives(tmp_path / "a-{08..09}.tar")
     for folder in "xy":
         write_tar(tmp_path / folder / "a.tar", sample(0, "0"))
     with pytest.raises(OptionError, match="archives in several folders"):
@@ -268,7 +266,7 @@ def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["folder", "archives", "table"])
-def test_a_split_is_known_by_all_of_its_names_everywhere(tmp_path: Path, kind: str) -> None:
+def test_a_split_is_known_by_all_of_its_names_everywhere(tmp_path, kind):
     rows_of, table = {"training": (1, 2), "validation": (3,)}, ["image,kind,split"]
     for split, rows in rows_of.items():
         write_tar(tmp_path / "shards" / f"{split}-0.tar", [member for row in rows for member in sample(row, f"{row}")])
@@ -288,7 +286,7 @@ def test_a_split_is_known_by_all_of_its_names_everywhere(tmp_path: Path, kind: s
     assert shades(load_input_images(source)) == ([1, 2, 3] if kind == "table" else [3])  # what was not trained on
 
 
-def test_folders_of_splits_are_no_labels(tmp_path: Path) -> None:
+def test_folders_of_splits_are_no_labels(tmp_path):
     for name in ("train/lake/0.png", "val/lake/1.png"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(picture(3))
@@ -299,19 +297,3 @@ def test_folders_of_splits_are_no_labels(tmp_path: Path) -> None:
         OptionError, match=r"split='test' of .*, which holds train, val: expected a folder test or testing"
     ):
         load_folder(tmp_path, "test")
-
-
-def test_the_column_of_files_is_found_by_what_it_holds(tmp_path: Path) -> None:
-    names = ["a.png", "b c.png", "d.png"]
-    for name in names:
-        Image.new("RGB", (2, 2)).save(tmp_path / name)
-    table = tmp_path / "photos.csv"
-    rows = [f"{row},{7 - row},{name},k{row % 2}\n" for row, name in enumerate(names)]
-    table.write_text(",number,photo,kind\n" + "".join(rows))  # an index, ids, files and labels
-    dataset = load_input_images(table).dataset
-    assert [dataset.images.name(row) for row in range(3)] == names
-    assert dataset.tree.level_names == ("kind",)
-    assert load_input_images(table, image="photo").dataset.tree == dataset.tree
-    table.write_text("kind\nk0\n")
-    with pytest.raises(TableError, match="no column of image files among kind"):
-        load_input_images(table)

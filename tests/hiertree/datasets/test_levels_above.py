@@ -22,7 +22,7 @@ ORDERS = "order,family,species\nB,b,100.Bird_100\nA,a,102.Bird_102\nA,aa,101.Bir
 
 
 @pytest.fixture
-def cub(tmp_path: Path) -> Path:
+def cub(tmp_path):
     write_benchmark("cub", tmp_path / "cub")
     (tmp_path / "orders.csv").write_text(ORDERS.replace("99.", "099."))
     return tmp_path / "cub"
@@ -36,7 +36,7 @@ def graph_of(table: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["table", "text", "frame", "graph", "tree"])
-def test_levels_of_a_table_a_frame_or_a_graph_are_above_the_classes(cub: Path, kind: str) -> None:
+def test_levels_of_a_table_a_frame_or_a_graph_are_above_the_classes(cub, kind):
     table = cub.parent / "orders.csv"
     above: Any = {
         "table": table,
@@ -61,7 +61,7 @@ def test_levels_of_a_table_a_frame_or_a_graph_are_above_the_classes(cub: Path, k
     assert test.drop_absent_classes().tree.level_sizes == (1, 2, 2)
 
 
-def test_levels_above_replace_those_of_a_tree() -> None:
+def test_levels_above_replace_those_of_a_tree():
     train = load_synthetic("train", families=2, kinds=2, instances=2, images=1)
     rows = pd.DataFrame([("odd" if index % 2 else "even", leaf) for index, leaf in enumerate(train.tree.leaves)])
     dataset = place_above(train, rows.set_axis(["parity", "leaf"], axis=1))
@@ -69,7 +69,7 @@ def test_levels_above_replace_those_of_a_tree() -> None:
     assert dataset.paths[:, 0].tolist() == [index % 2 for index in range(len(train))]
 
 
-def test_a_recipe_names_what_is_above(tmp_path: Path) -> None:
+def test_a_recipe_names_what_is_above(tmp_path):
     for index, name in enumerate(("lake", "peak", "church", "tower")):
         for split in ("train", "test"):
             write_image(tmp_path / "photos" / split / name / "1.jpg", index)
@@ -94,12 +94,12 @@ def test_a_recipe_names_what_is_above(tmp_path: Path) -> None:
         (pd.DataFrame({"order": ["A", "B"], "species": ["099.Bird_99"] * 2}), "one path for every leaf|has the path"),
     ],
 )
-def test_what_does_not_hold_every_class_is_refused(cub: Path, above: Any, message: str) -> None:
+def test_what_does_not_hold_every_class_is_refused(cub, above, message):
     with pytest.raises(HiertreeError, match=message):
         datasets.load("cub", cub, "test", verify="structure", above=above)
 
 
-def test_a_label_of_several_classes_is_refused() -> None:
+def test_a_label_of_several_classes_is_refused():
     tree = LabelTree.from_paths([("a", "1"), ("b", "1")], leaf="path")
     images = load_synthetic("train", families=1, kinds=1, instances=2, images=1).images
     dataset = ImageDataset(
@@ -109,7 +109,7 @@ def test_a_label_of_several_classes_is_refused() -> None:
         place_above(dataset, pd.DataFrame({"kind": ["x"], "leaf": ["1"]}))
 
 
-def test_ready_trees_hold_every_class_as_the_data_set_names_it() -> None:
+def test_ready_trees_hold_every_class_as_the_data_set_names_it():
     trees = resources.files("hiertree.datasets.benchmarks") / "trees"
     birds, cars = (pd.read_csv(str(trees / name)) for name in ("cub-order-family.csv", "cars-type.csv"))
     assert birds["species"].str.fullmatch(r"\d{3}\.[A-Za-z_]+").all()
@@ -120,7 +120,7 @@ def test_ready_trees_hold_every_class_as_the_data_set_names_it() -> None:
     assert cars["model"].str.fullmatch(r"[A-Za-z].* (19|20)\d\d").all()
 
 
-def test_orders_of_birds_are_those_of_wikispecies(shared_data: Path) -> None:
+def test_orders_of_birds_are_those_of_wikispecies(shared_data):
     folder = shared_data / "taxonomies" / "semantic_embeddings"
     lines = (folder / "CUB-Hierarchy__hierarchy_flat.txt").read_text(encoding="utf-8").splitlines()
     order, order_of = "", {}

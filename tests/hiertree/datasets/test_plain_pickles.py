@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hiertree.errors import TableError
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_every_protocol_gives_what_python_reads(tmp_path: Path, protocol: int) -> None:
+def test_every_protocol_gives_what_python_reads(tmp_path, protocol):
     column = np.arange(6.0).reshape(2, 3)
     items = [1, 2.5, "ü", None, True, b"q"]
     values_by_name = {
@@ -35,7 +34,7 @@ def array(shape: bytes, code: bytes, values: bytes) -> bytes:
     return reconstructed + b"(I1\n(" + shape + b"t" + plain_type + b"I00\nV" + values + b"\ntb."
 
 
-def test_an_array_as_protocol_0_spells_it(tmp_path: Path) -> None:
+def test_an_array_as_protocol_0_spells_it(tmp_path):
     (tmp_path / "a.pkl").write_bytes(array(b"I1\nI2\n", b"u1", b"ab"))
     assert read_plain_pickle(tmp_path / "a.pkl").tolist() == [[97, 98]]
 
@@ -56,7 +55,7 @@ def test_an_array_as_protocol_0_spells_it(tmp_path: Path) -> None:
     ],
     ids=["global", "eval", "nested name", "inst", "negative", "overflow", "length", "objects", "ndarray", "cut"],
 )
-def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path, pickled: bytes) -> None:
+def test_what_is_no_array_of_numbers_is_refused(tmp_path, pickled):
     (tmp_path / "a.pkl").write_bytes(pickled)
     with pytest.raises(TableError, match=r"a\.pkl cannot be read"):
         read_plain_pickle(tmp_path / "a.pkl")

@@ -22,13 +22,13 @@ def digest(**options: Any) -> str:
     return hashlib.sha256(pixels(load_synthetic("train", families=3, instances=2, **options)).tobytes()).hexdigest()
 
 
-def test_the_same_seed_draws_the_same_pixels_and_another_seed_others() -> None:
+def test_the_same_seed_draws_the_same_pixels_and_another_seed_others():
     assert digest() == digest()
     assert digest() != digest(seed=1)
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_the_defaults_are_what_the_documentation_says(split: str) -> None:
+def test_the_defaults_are_what_the_documentation_says(split):
     dataset = load_synthetic(split).drop_absent_classes()
     kinds = 3 if split == "train" else 4
     assert dataset.tree.level_sizes == (8, 8 * kinds, 8 * kinds * 8)
@@ -39,7 +39,7 @@ def test_the_defaults_are_what_the_documentation_says(split: str) -> None:
     assert (image.size, image.mode) == ((32, 32), "RGB")
 
 
-def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on() -> None:
+def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on():
     train, test = load_synthetic("train", images=1), load_synthetic("test", images=1)
     test = test.drop_absent_classes()
     assert not set(train.tree.leaves) & set(test.tree.leaves)
@@ -57,7 +57,7 @@ def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on(
         assert any(fresh in kinds_of_family for kinds_of_family in train_kinds.values())
 
 
-def test_images_of_one_family_share_their_outline_and_families_do_not() -> None:
+def test_images_of_one_family_share_their_outline_and_families_do_not():
     dataset = load_synthetic("test", instances=4)
     values = pixels(dataset).astype(float)
     colorful = values.max(axis=3) - values.min(axis=3) > 60  # more than any backdrop
@@ -70,7 +70,7 @@ def test_images_of_one_family_share_their_outline_and_families_do_not() -> None:
         assert nearest == family
 
 
-def test_raw_pixels_neither_fail_nor_solve_it() -> None:
+def test_raw_pixels_neither_fail_nor_solve_it():
     test = load_synthetic("test", instances=3)
     vectors = pixels(test).reshape(len(test), -1).astype(np.float32)
     vectors -= vectors.mean(axis=1, keepdims=True)
@@ -84,7 +84,7 @@ def test_raw_pixels_neither_fail_nor_solve_it() -> None:
 
 
 @pytest.mark.parametrize("size", [8, 33, 64])
-def test_any_size_shows_the_same_figure(size: int) -> None:
+def test_any_size_shows_the_same_figure(size):
     small = load_synthetic("train", families=1, kinds=1, instances=1, images=1, image_size=size)
     assert small.images[0].size == (size, size)
     large = load_synthetic("train", families=1, kinds=1, instances=1, images=1, image_size=128)
@@ -92,7 +92,7 @@ def test_any_size_shows_the_same_figure(size: int) -> None:
 
 
 @pytest.mark.parametrize("name", SILHOUETTES)
-def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_image(name: str) -> None:
+def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_image(name):
     y, x = np.mgrid[-1.3:1.3:261j, -1.3:1.3:261j].astype(np.float32)
     mask = SILHOUETTES[name](x[None], y[None])[0] < 0
     assert 0.15 < mask.mean() * 2.6**2 / np.pi < 1
@@ -100,18 +100,17 @@ def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_ima
 
 
 @pytest.mark.parametrize("name", TEXTURES)
-def test_every_texture_has_two_tones_except_the_plain_one(name: str) -> None:
+def test_every_texture_has_two_tones(name):
     y, x = np.mgrid[-3:3:200j, -3:3:200j].astype(np.float32)
-    second = (TEXTURES[name](x[None], y[None]) > 0).mean()
-    assert second == 0 if name == "plain" else 0.1 < second < 0.6
+    assert 0.1 < (TEXTURES[name](x[None], y[None]) > 0).mean() < 0.6
 
 
-def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside() -> None:
+def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside():
     edge = coverage(np.array([-1.0, -0.1, 0.0, 0.1, 1.0]), pixel=np.float32(0.2))
     assert np.allclose(edge, [1, 1, 0.5, 0, 0])
 
 
-def test_oklch_gives_published_colors() -> None:
+def test_oklch_gives_published_colors():
     red = oklch(np.float32(0.62796), np.float32(0.25768), np.float32(29.2339 / 360))
     assert np.allclose(red, [1, 0, 0], atol=0.01)
 
@@ -120,15 +119,15 @@ def test_oklch_gives_published_colors() -> None:
     "options",
     [
         {"split": "validation"},
-        {"families": 12},
+        {"families": 9},
         {"families": 0},
-        {"kinds": 7},
+        {"kinds": 5},
         {"instances": 0},
         {"images": 0},
         {"image_size": 4},
         {"seed": -1},
     ],
 )
-def test_options_out_of_range_are_refused_by_name(options: dict[str, Any]) -> None:
+def test_options_out_of_range_are_refused_by_name(options):
     with pytest.raises(OptionError, match=next(iter(options))):
         load_synthetic(**options)

@@ -87,19 +87,6 @@ def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
     assert resumed.seen == {epoch: expected[epoch] for epoch in (2, 3)}
 
 
-@pytest.mark.parametrize("build", BUILD)
-def test_fabric_sees_each_epoch_and_goes_on_where_a_state_says(build: Callable[[], Any]) -> None:
-    fabric = lightning.Fabric(accelerator="cpu", devices=1)
-    loader: Any = fabric.setup_dataloaders(loader_of(build()))
-    expected = [epoch_of(build(), epoch) for epoch in range(5)]
-    assert [[items.tolist() for (items,) in loader] for _ in range(3)] == expected[:3]
-    resumed = build()
-    resumed.load_state_dict({"epoch": 2, "batch": 4})
-    loader = fabric.setup_dataloaders(loader_of(resumed))
-    epochs = [[items.tolist() for (items,) in loader] for _ in range(3)]
-    assert epochs == [expected[2][4:], expected[3], expected[4]]
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("build", BUILD)
 def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Callable[[], Any]) -> None:

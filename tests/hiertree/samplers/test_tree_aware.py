@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import takewhile
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from hiertree.samplers import TreeSampler
 
 
 @given(trees())
-def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(case: Any) -> None:
+def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(case):
     paths, options = case
     sampler = build(case)
     rows = [tuple(row) for row in paths.tolist()]
@@ -44,7 +43,7 @@ def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(cas
             assert levels_of(item, batch) == in_data[rows[item]]
 
 
-def test_a_tree_sampler_reaches_every_class_in_time_and_draws_differently() -> None:
+def test_a_tree_sampler_reaches_every_class_in_time_and_draws_differently():
     sampler = TreeSampler(TREE, batch_size=24, images_per_class=2)
     classes = {tuple(row) for row in TREE.tolist()}
     epochs = []
@@ -56,7 +55,7 @@ def test_a_tree_sampler_reaches_every_class_in_time_and_draws_differently() -> N
     assert epochs[0] != epochs[1]
 
 
-def test_a_batch_too_small_for_the_tree_says_what_it_needs() -> None:
+def test_a_batch_too_small_for_the_tree_says_what_it_needs():
     paths = [[0, 0], [0, 1], [1, 2], [1, 3]] * 2
     assert len(next(iter(TreeSampler(paths, batch_size=8, images_per_class=2)))) == 8
     with pytest.raises(OptionError, match=r"batches of 2 classes.*at least 4.*batch_size=8"):

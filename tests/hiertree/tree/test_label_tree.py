@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import networkx as nx
@@ -25,6 +26,7 @@ from hiertree.errors import (
 
 ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "church", 4), ("natural", "lake", 9)]
 NAMES = ["kind", "supercategory", "landmark_id"]
+ISLANDS = [("natural", "island", 1), ("human-made", "island", 2)]
 
 
 @pytest.fixture
@@ -43,38 +45,43 @@ def test_lca_level_is_the_number_of_shared_ancestors(tree):
 
 
 def test_same_text_under_two_parents_is_two_nodes_and_is_reported():
-    tree = ht.LabelTree.from_paths([("natural", "island", 1), ("human-made", "island", 2)], level_names=NAMES)
+    tree = ht.LabelTree.from_paths(ISLANDS, level_names=NAMES)
     assert tree.lca_level(1, 2) == 0
     assert tree.summary()["homonyms"].tolist() == [0, 1, 0]
 
 
-def test_same_text_under_two_parents_can_be_refused():
-    rows = [("natural", "island", 1), ("human-made", "island", 2)]
-    with pytest.raises(NotATreeError, match=r"'island' stands under \('natural',\) and \('human-made',\)"):
-        ht.LabelTree.from_paths(rows, homonyms="error")
+REFUSED = [
+    (ISLANDS, {"homonyms": "error"}, NotATreeError, r"'island' stands under \('natural',\) and \('human-made',\)"),
+    ([("a", 1), ("b", 1)], {}, NotATreeError, r"row 1: 1 has the path .* but row 0 gave"),
+    ([("a", 1), ("a", 2), ("a", 1)], {}, DuplicateLeafError, "row 2: 1 is already in row 0"),
+    *(
+        ([("a", 1), (empty, 2)], {}, EmptyLabelError, "row 1: the label of level 1")
+        for empty in ("", "  ", None, np.nan)
+    ),
+    ([("a", "b", "x"), ("a", "y")], {}, UnevenDepthError, "has 2 levels"),
+    ([(), ("bird",)], {"uneven": "unknown"}, EmptyLabelError, "no label"),
+    ([], {}, HierarchyError, "no labels at all"),
+    *((ROWS, {name: "x"}, OptionError, f"{name}='x'") for name in ("leaf", "uneven", "repeats", "homonyms")),
+    (ROWS, {"level_names": ["only", "two"]}, ShapeError, "3 different names"),
+    ([("a", "b"), ("a", "b\0c")], {}, HierarchyError, r"row 1: the label of level 2 is 'b\\x00c'.*NUL"),
+    ([("a", os.fsdecode(b"caf\xe9"))], {}, HierarchyError, r"row 0: .*'caf\\udce9'.*text that UTF-8 holds"),
+    ([("5", "a"), (5, "b")], {"level_names": ["kind", "id"]}, HierarchyError, "'kind' has the labels '5' and 5"),
+    ([tuple(range(256))], {}, HierarchyError, "256 levels"),
+]
 
 
-def test_leaf_with_two_paths_is_refused_with_both_rows_named():
-    with pytest.raises(NotATreeError, match=r"row 1: 1 has the path .* but row 0 gave"):
-        ht.LabelTree.from_paths([("a", 1), ("b", 1)])
+@pytest.mark.parametrize(("rows", "options", "error", "message"), REFUSED)
+def test_rows_that_make_no_tree_are_refused_by_what_is_wrong(rows, options, error, message):
+    with pytest.raises(error, match=message):
+        ht.LabelTree.from_paths(rows, **options)
 
 
-def test_leaf_listed_twice_is_refused_or_merged():
-    with pytest.raises(DuplicateLeafError, match="row 2: 1 is already in row 0"):
-        ht.LabelTree.from_paths([("a", 1), ("a", 2), ("a", 1)])
+def test_rows_given_twice_may_be_merged():
     assert len(ht.LabelTree.from_paths([("a", 1), ("a", 2), ("a", 1)], repeats="merge")) == 2
-
-
-@pytest.mark.parametrize("empty", ["", "  ", None, float("nan"), np.nan])
-def test_empty_label_is_refused_with_row_and_level_named(empty):
-    with pytest.raises(EmptyLabelError, match="row 1: the label of level 1"):
-        ht.LabelTree.from_paths([("a", 1), (empty, 2)])
 
 
 def test_uneven_depths_need_a_policy():
     rows = [("a", "b", "x"), ("a", "y")]
-    with pytest.raises(UnevenDepthError, match="has 2 levels"):
-        ht.LabelTree.from_paths(rows)
     padded = ht.LabelTree.from_paths(rows, uneven="pad")
     assert padded.labels_of(padded.paths(["y"])[0]) == ("a", "y", "y")
     cut = ht.LabelTree.from_paths([*rows, ("a", "b", "z")], uneven="truncate")
@@ -87,22 +94,6 @@ def test_unknown_leaf_is_named(tree):
     with pytest.raises(UnknownLeafError, match="1 unknown leaf ids: 99") as caught:
         tree.paths([17, 99, 99])
     assert isinstance(caught.value, KeyError)
-
-
-def test_no_rows_is_refused():
-    with pytest.raises(HierarchyError, match="no labels at all"):
-        ht.LabelTree.from_paths([])
-
-
-@pytest.mark.parametrize("option", ["leaf", "uneven", "repeats", "homonyms"])
-def test_unknown_policy_is_refused(option):
-    with pytest.raises(OptionError, match=f"{option}='nonsense'"):
-        ht.LabelTree.from_paths(ROWS, **{option: "nonsense"})
-
-
-def test_level_names_must_fit():
-    with pytest.raises(ShapeError, match="3 different names"):
-        ht.LabelTree.from_paths(ROWS, level_names=["only", "two"])
 
 
 def test_edges_make_the_tree_that_the_rows_make(tree):
@@ -225,8 +216,6 @@ def test_the_rest_of_a_path_may_be_unknown(tmp_path):
     assert [branches.labels_of(path) for path in branches.paths(["bird", "w", "cat", "owl"])] == [
         *map(tree.labels_of, paths)
     ]
-    with pytest.raises(EmptyLabelError, match="no label"):
-        ht.LabelTree.from_paths([(), ("bird",)], uneven="unknown")
 
 
 def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):

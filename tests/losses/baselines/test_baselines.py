@@ -66,7 +66,7 @@ def mean_of_loops(
 
 @levels_1_to_4
 @pytest.mark.parametrize(("constrained", "base"), [(True, 2.0), (False, 2.0), (True, 1.0), (True, math.e)])
-def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool, base: float) -> None:
+def test_levels_contrast_one_item_of_each_node_below(num_levels, constrained, base):
     embeddings, paths = batch(num_levels)
     expected, rows, terms = 0.0, list(range(len(paths))), list[float]()
     for level in range(num_levels, 0, -1):
@@ -84,7 +84,7 @@ def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constraine
 
 
 @pytest.mark.parametrize("name", ["sup_recall", "smooth_recall"])
-def test_recall_of_scores_is_that_of_the_loops_with_ties_and_a_mask(name: str) -> None:
+def test_recall_of_scores_is_that_of_the_loops_with_ties_and_a_mask(name):
     generator = torch.Generator().manual_seed(1)
     scores = (torch.rand(4, 15, generator=generator, dtype=torch.float64) * 8).round() / 40
     levels, valid = torch.randint(0, 3, (4, 15), generator=generator), torch.rand(4, 15, generator=generator) < 0.8
@@ -97,13 +97,13 @@ def test_recall_of_scores_is_that_of_the_loops_with_ties_and_a_mask(name: str) -
     assert values.tolist() == pytest.approx(expected, rel=1e-10)
 
 
-def test_a_recall_counts_as_one_at_most() -> None:
+def test_a_recall_counts_as_one_at_most():
     ones = torch.ones(40, 2) / math.sqrt(2)
     assert float(SmoothRecall(ks=(30,))(ones, torch.zeros(40, dtype=torch.int64))) == 0.0
 
 
 @levels_1_to_4
-def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int) -> None:
+def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels):
     embeddings, paths = batch(num_levels)
     embeddings, paths = embeddings[1:], paths[1:]
     level_weights = tuple(level / sum(range(1, num_levels + 1)) for level in range(1, num_levels + 1))
@@ -121,7 +121,7 @@ def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int)
         torch.testing.assert_close(term, SupAP()(embeddings, paths))
 
 
-def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
+def test_happier_takes_weights_of_levels_and_options_of_proxies():
     loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), centers=2, sampled_classes=4)
     assert loss(torch.randn(4, 3), torch.tensor([[0, 1], [0, 1], [0, 2], [1, 4]])).isfinite()
     with pytest.raises(OptionError, match="alpha=2"):
@@ -130,7 +130,7 @@ def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
         SupHAP(level_weights=(1.0,))(torch.eye(2), torch.tensor([[0, 0], [0, 0]]))
 
 
-def test_fast_ap_is_that_of_pytorch_metric_learning() -> None:
+def test_fast_ap_is_that_of_pytorch_metric_learning():
     library = pytest.importorskip("pytorch_metric_learning.losses")
     embeddings, paths = batch(2)
     embeddings_ours, embeddings_theirs = embeddings.clone().requires_grad_(), embeddings.clone().requires_grad_()
@@ -144,7 +144,7 @@ def test_fast_ap_is_that_of_pytorch_metric_learning() -> None:
     torch.testing.assert_close(embeddings_ours.grad, embeddings_theirs.grad)
 
 
-def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
+def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory():
     embeddings, paths = batch(1, num_items=30)
     assert float(FastAP(num_bins=19)(embeddings, paths)) == pytest.approx(
         float(SoftBinAP(num_bins=20)(embeddings, paths))
@@ -154,7 +154,7 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
 
 
 @pytest.mark.parametrize("lambda_", [0.5, 4.0, 50.0])
-def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
+def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_):
     scores = torch.rand(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     positive = torch.tensor([[1, 0, 0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 9], dtype=torch.bool)
 
@@ -170,7 +170,7 @@ def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
     assert loss.last_num_skipped == 1
 
 
-def test_functional_forms_are_the_modules_on_cosines() -> None:
+def test_functional_forms_are_the_modules_on_cosines():
     embeddings, paths = batch(2)
     unit = torch.nn.functional.normalize(embeddings)
     scores, valid = unit @ unit.T, ~torch.eye(len(paths), dtype=torch.bool)
@@ -186,7 +186,7 @@ def test_functional_forms_are_the_modules_on_cosines() -> None:
         functional.blackbox_ap(scores, levels, level=1, blackbox_lambda=0)
 
 
-def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
+def test_blackbox_margin_lowers_positives_and_follows_torchs_seed():
     embeddings, paths = batch(1)
     loss = BlackboxAP(margin=0.5)
     torch.manual_seed(3)
@@ -195,7 +195,7 @@ def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
     assert float(loss(embeddings, paths)) == first > float(BlackboxAP(margin=0.0)(embeddings, paths))
 
 
-def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monkeypatch):
     embeddings, paths = batch(1)
     losses = []
     for first_to_last in (True, False):
@@ -215,7 +215,7 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
 
 
 @levels_1_to_4
-def test_csl_is_that_of_the_loops(num_levels: int) -> None:
+def test_csl_is_that_of_the_loops(num_levels):
     embeddings, paths = batch(num_levels)
     class_paths = paths.unique(dim=0).flip(0)
     loss = CSL(class_paths, SIZE).double()
@@ -241,7 +241,7 @@ def _with_proxies(loss: Loss, embeddings: Tensor, proxies: Tensor, paths: Tensor
     return value
 
 
-def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too() -> None:
+def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too():
     loss = CSL(torch.tensor([[0, 0]]), 4)
     embeddings = torch.eye(4).bfloat16().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -252,7 +252,7 @@ def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too() -> No
     assert bool(loss.proxies.grad.isfinite().all())
 
 
-def test_csl_refuses_what_it_has_no_proxy_for() -> None:
+def test_csl_refuses_what_it_has_no_proxy_for():
     loss = CSL(torch.tensor([[0, 0], [1, 1]]), 2)
     with pytest.raises(PathError, match=r"path \(1, 0\) in row 1"):
         loss(torch.eye(2), torch.tensor([[0, 0], [1, 0]]))
@@ -265,9 +265,7 @@ def test_csl_refuses_what_it_has_no_proxy_for() -> None:
 
 
 @pytest.mark.parametrize("centers", [1, 3])
-def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
-    centers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(centers, monkeypatch):
     embeddings, paths = batch(2)
     loss = ProxyDecomposability(5, SIZE, centers=centers).double()
     value = loss(embeddings, paths)
@@ -284,7 +282,7 @@ def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
     )
 
 
-def test_sampled_classes_hold_the_batchs_own() -> None:
+def test_sampled_classes_hold_the_batchs_own():
     torch.manual_seed(0)
     loss = ProxyDecomposability(1000, SIZE, sampled_classes=20).double()
     embeddings, paths = batch(2)
@@ -301,7 +299,7 @@ def test_sampled_classes_hold_the_batchs_own() -> None:
 
 
 @pytest.mark.parametrize("centers", [1, 3])
-def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers, monkeypatch):
     embeddings, paths = batch(2)
     loss = ProxyDecomposability(5, SIZE, centers=centers, center_temperature=0.1).double()
     values = []
@@ -321,7 +319,7 @@ def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers: int, mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of its memory from /proc")
-def test_100_000_classes_need_less_than_a_matrix_of_logits() -> None:
+def test_100_000_classes_need_less_than_a_matrix_of_logits():
     """Gradients included, and what the process takes from the system, not only tensors."""
     command = [sys.executable, proxy_memory.__file__]
     peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -329,7 +327,7 @@ def test_100_000_classes_need_less_than_a_matrix_of_logits() -> None:
     assert gradient <= peak < 0.5 * 4 * proxy_memory.NUM_CLASSES * proxy_memory.BATCH
 
 
-def test_proxies_that_went_bad_are_refused() -> None:
+def test_proxies_that_went_bad_are_refused():
     loss = ProxyDecomposability(3, 2)
     for bad in (float("nan"), float("inf"), 0.0):
         with torch.no_grad():
@@ -339,7 +337,7 @@ def test_proxies_that_went_bad_are_refused() -> None:
 
 
 @pytest.mark.parametrize("similarity_mixup", [False, True])
-def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> None:
+def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup):
     embeddings, paths = batch(1)
     loss = SmoothRecall(similarity_mixup=similarity_mixup, ks=(2,))
     queries = torch.arange(len(paths)) < 7
@@ -353,7 +351,7 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> No
         loss(embeddings, paths, valid=torch.ones(3, 3, dtype=torch.bool))
 
 
-def test_virtual_images_have_mixed_similarities_to_all() -> None:
+def test_virtual_images_have_mixed_similarities_to_all():
     from hiertree.losses.recall import mixed_pairs_of
 
     embeddings, paths = batch(1, num_items=9)
@@ -371,14 +369,14 @@ def test_virtual_images_have_mixed_similarities_to_all() -> None:
     assert not bool(pairs.valid.diagonal().any())
 
 
-def test_similarity_mixup_leaves_evaluation_alone() -> None:
+def test_similarity_mixup_leaves_evaluation_alone():
     embeddings, paths = batch(1)
     mixing, baseline = SmoothRecall(similarity_mixup=True), SmoothRecall()
     assert float(mixing(embeddings, paths)) != float(baseline(embeddings, paths))
     assert float(mixing.eval()(embeddings, paths)) == float(baseline(embeddings, paths))
 
 
-def test_options_outside_their_range_are_refused() -> None:
+def test_options_outside_their_range_are_refused():
     for make in (
         lambda: SupRecall(ks=()),
         lambda: SupRecall(ks=(0,)),

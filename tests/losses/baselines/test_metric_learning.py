@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 import torch
@@ -40,7 +39,7 @@ PROXY_LOSSES = ["NormalizedSoftmaxLoss", "ProxyNCALoss", "ArcFaceLoss", "CosFace
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
 @pytest.mark.parametrize("level", [None, 1])
-def test_a_loss_of_the_library_gets_the_labels_of_its_level(name: str, level: int | None) -> None:
+def test_a_loss_of_the_library_gets_the_labels_of_its_level(name, level):
     embeddings, paths = batch()
     column = paths[:, 1 if level is None else 0]
     loss = PytorchMetricLearning(name, level=level)
@@ -53,7 +52,7 @@ def test_a_loss_of_the_library_gets_the_labels_of_its_level(name: str, level: in
 
 
 @pytest.mark.parametrize("name", PROXY_LOSSES)
-def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> None:
+def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name):
     embeddings, paths = batch()
     for level, num_classes in ((1, 3), (2, 6)):
         loss = PytorchMetricLearning(name, (3, 6), 5, level=level)
@@ -65,7 +64,7 @@ def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> Non
         assert all(parameter.grad is not None for parameter in loss.parameters())
 
 
-def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss() -> None:
+def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss():
     """``xbm_loss.py`` of SupRank: 1 − s of positives and s of negatives above 0.5, summed, over the queries."""
     (embeddings, paths), (references, other_paths) = batch(0), batch(1)
     modules_by_name = {"distance": "DotProductSimilarity", "reducer": "SumReducer"}
@@ -82,7 +81,7 @@ def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss() 
         PytorchMetricLearning("TripletMarginLoss", loss_options={"distance": "Cosine"})
 
 
-def test_a_miner_chooses_the_triplets() -> None:
+def test_a_miner_chooses_the_triplets():
     embeddings, paths = batch()
     loss = PytorchMetricLearning(
         "TripletMarginLoss",
@@ -96,7 +95,7 @@ def test_a_miner_chooses_the_triplets() -> None:
 
 
 @pytest.mark.parametrize("miner", [None, "TripletMarginMiner", "MultiSimilarityMiner"])
-def test_a_mask_says_which_pairs_count(miner: str | None) -> None:
+def test_a_mask_says_which_pairs_count(miner):
     embeddings, paths = batch()
     loss = PytorchMetricLearning("ContrastiveLoss", miner=miner)
     queries = torch.arange(16) < 9
@@ -112,7 +111,7 @@ def test_a_mask_says_which_pairs_count(miner: str | None) -> None:
         torch.testing.assert_close(masked, library.ContrastiveLoss()(embeddings, paths[:, 1], indices))
 
 
-def test_distance_weighted_sampling_goes_with_a_margin() -> None:
+def test_distance_weighted_sampling_goes_with_a_margin():
     torch.manual_seed(0)
     loss = PytorchMetricLearning("MarginLoss", (3, 6), 5, miner="DistanceWeightedMiner", miner_options={"cutoff": 0.5})
     embeddings, paths = batch()
@@ -122,13 +121,13 @@ def test_distance_weighted_sampling_goes_with_a_margin() -> None:
     assert embeddings.grad is not None
 
 
-def test_proxies_are_compared_with_when_there_is_a_memory_too() -> None:
+def test_proxies_are_compared_with_when_there_is_a_memory_too():
     embeddings, paths = batch()
     loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
     torch.testing.assert_close(loss(embeddings, paths, *batch(1)), loss(embeddings, paths))
 
 
-def test_proxy_decomposability_is_proxy_nca_at_half_its_temperature() -> None:
+def test_proxy_decomposability_is_proxy_nca_at_half_its_temperature():
     proxy_nca_loss = ProxyDecomposability(6, 5, eta=1 / 18, initial=0.125)
     library_loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5, loss_options={"softmax_scale": 9})
     library_loss.loss.proxies.data.copy_(proxy_nca_loss.proxies)
@@ -143,19 +142,19 @@ def test_proxy_decomposability_is_proxy_nca_at_half_its_temperature() -> None:
 
 
 @pytest.mark.parametrize(("initial", "deviation"), [("normal", 1.0), (0.125, 0.125), ("uniform", (3 * 400) ** -0.5)])
-def test_proxies_start_as_far_out_as_asked(initial: str | float, deviation: float) -> None:
+def test_proxies_start_as_far_out_as_asked(initial, deviation):
     assert float(ProxyDecomposability(50, 400, initial=initial).proxies.detach().std()) == pytest.approx(
         deviation, rel=0.03
     )
 
 
 @pytest.mark.parametrize("initial", ["small", 0, -1.0, float("nan"), None])
-def test_another_start_of_proxies_is_refused(initial: Any) -> None:
+def test_another_start_of_proxies_is_refused(initial):
     with pytest.raises(OptionError, match="initial"):
         ProxyDecomposability(5, 4, initial=initial)
 
 
-def test_a_mask_says_which_items_meet_the_proxies() -> None:
+def test_a_mask_says_which_items_meet_the_proxies():
     embeddings, paths = batch()
     loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5)
     torch.testing.assert_close(
@@ -166,7 +165,7 @@ def test_a_mask_says_which_items_meet_the_proxies() -> None:
     assert value.item() == 0
 
 
-def test_half_precision_is_computed_with_in_float32() -> None:
+def test_half_precision_is_computed_with_in_float32():
     embeddings, paths = batch()
     loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
     half = embeddings.bfloat16().requires_grad_()
@@ -177,7 +176,7 @@ def test_half_precision_is_computed_with_in_float32() -> None:
     torch.testing.assert_close(value, loss(half.float(), paths))
 
 
-def test_what_the_library_does_not_have_is_refused() -> None:
+def test_what_the_library_does_not_have_is_refused():
     with pytest.raises(OptionError, match="did you mean 'TripletMarginLoss'"):
         PytorchMetricLearning("TripletMarginLos")
     with pytest.raises(OptionError, match="'margn'"):
@@ -196,14 +195,14 @@ def test_what_the_library_does_not_have_is_refused() -> None:
         PytorchMetricLearning("TripletMarginLoss")(embeddings, paths)
 
 
-def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytorch_metric_learning", None)
     for call in (lambda: PytorchMetricLearning("TripletMarginLoss"), lambda: as_pytorch_metric_learning(SupAP())):
         with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[interop\]"'):
             call()
 
 
-def test_a_level_sum_adds_the_loss_of_every_level() -> None:
+def test_a_level_sum_adds_the_loss_of_every_level():
     embeddings, paths = batch()
     triplets = LevelSum(lambda _: library.TripletMarginLoss(), level_sizes=(3, 6))
     expected = sum(library.TripletMarginLoss()(embeddings, paths[:, column]) for column in (0, 1))
@@ -223,7 +222,7 @@ def test_a_level_sum_adds_the_loss_of_every_level() -> None:
     assert mixed(embeddings, paths).isfinite()
 
 
-def test_a_level_sum_counts_the_queries_left_out_at_each_level() -> None:
+def test_a_level_sum_counts_the_queries_left_out_at_each_level():
     loss = LevelSum(lambda _: SupAP(), level_sizes=(1, 3))
     loss(torch.eye(3), torch.tensor([[0, 0], [0, 1], [0, 2]]))
     assert loss.last_num_skipped == 3
@@ -233,7 +232,7 @@ def test_a_level_sum_counts_the_queries_left_out_at_each_level() -> None:
         LevelSum(lambda _: SupAP(), level_sizes=())
 
 
-def test_our_losses_are_called_as_the_librarys() -> None:
+def test_our_losses_are_called_as_the_librarys():
     embeddings, paths = batch()
     references, other_paths = batch(1)
     loss = as_pytorch_metric_learning(SupHAP())
@@ -255,7 +254,7 @@ def test_our_losses_are_called_as_the_librarys() -> None:
 CLASS_PATHS = torch.stack([torch.arange(6) // 2, torch.arange(6)], dim=1)
 
 
-def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_classes() -> None:
+def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_classes():
     (first, first_paths), (second, second_paths) = batch(), batch(1)
     pair_of_batches, mask = torch.cat([first, second]), torch.cat([torch.ones(16, 16), 1 - torch.eye(16)], dim=1).bool()
     for loss, class_paths, columns in ((SupAP(), None, [1]), (SupHAP(), CLASS_PATHS, [0, 1])):
@@ -273,7 +272,7 @@ def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_clas
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_self_supervision_of_the_library_takes_our_losses(symmetric: bool) -> None:
+def test_self_supervision_of_the_library_takes_our_losses(symmetric):
     (images, _), (augmented, _) = batch(), batch(1)
     value = library.SelfSupervisedLoss(as_pytorch_metric_learning(SupAP()), symmetric=symmetric)(images, augmented)
     labels = torch.arange(16)
@@ -282,7 +281,7 @@ def test_self_supervision_of_the_library_takes_our_losses(symmetric: bool) -> No
 
 
 @pytest.mark.parametrize("efficient", [True, False])
-def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient, monkeypatch):
     from pytorch_metric_learning.utils import distributed
 
     (embeddings, paths), (references, other_paths) = batch(), batch(1)
@@ -300,7 +299,7 @@ def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient: bool, mo
     torch.testing.assert_close(value, 2 * SupHAP()(*queries, *full_batch, valid=valid))
 
 
-def test_pairs_without_labels_say_which_are_positive() -> None:
+def test_pairs_without_labels_say_which_are_positive():
     embeddings, paths = batch()
     references, other_paths = batch(1)
     cross_positives = paths[:, None, 1] == other_paths[None, :, 1]
@@ -316,7 +315,7 @@ def test_pairs_without_labels_say_which_are_positive() -> None:
         as_pytorch_metric_learning(HAPPIER(6, 5))(embeddings, None, pairs)
 
 
-def test_labels_may_be_what_the_librarys_may_be() -> None:
+def test_labels_may_be_what_the_librarys_may_be():
     embeddings, paths = batch()
     column = paths[:, 1]
     loss, library_loss = as_pytorch_metric_learning(SupAP()), library.ContrastiveLoss()
@@ -339,7 +338,7 @@ def test_labels_may_be_what_the_librarys_may_be() -> None:
         as_pytorch_metric_learning(happier)(embeddings, torch.where(column == 0, -1, column))
 
 
-def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
+def test_mined_tuples_are_the_candidates_of_our_losses():
     embeddings, paths = batch()
     column = paths[:, 1]
     loss = as_pytorch_metric_learning(SupAP())
@@ -356,6 +355,6 @@ def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
     torch.testing.assert_close(loss(embeddings, column, triplets), SupAP()(embeddings, column, valid=valid))
 
 
-def test_proxies_of_our_losses_are_parameters_of_the_librarys() -> None:
+def test_proxies_of_our_losses_are_parameters_of_the_librarys():
     loss = as_pytorch_metric_learning(HAPPIER(6, 5))
     assert [tuple(parameter.shape) for parameter in loss.parameters()] == [(6, 5)]

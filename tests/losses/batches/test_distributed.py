@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from forked_processes import run_together
-from torch import Tensor
 from two_processes import SIZES, losses, part_of_a_batch, setting, step, undivided
 
 from hiertree.errors import OptionError, ShapeError
@@ -24,7 +21,7 @@ from hiertree.losses import (
 
 
 @pytest.fixture(scope="module")
-def process_steps(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
+def process_steps(tmp_path_factory):
     """What each of two processes has, by loss."""
     folder = tmp_path_factory.mktemp("processes")
     run_together(part_of_a_batch, str(folder), count=len(SIZES))
@@ -32,7 +29,7 @@ def process_steps(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, li
 
 
 @pytest.mark.parametrize("name", [*losses(), *undivided()])
-def test_two_processes_have_value_and_gradient_of_one(name: str, process_steps: list[dict[str, list[Tensor]]]) -> None:
+def test_two_processes_have_value_and_gradient_of_one(name, process_steps):
     network, images, paths = setting()
     loss = {**losses(), **undivided()}[name]
     expected = step(network, loss, loss(network(images), paths))
@@ -45,7 +42,7 @@ def test_two_processes_have_value_and_gradient_of_one(name: str, process_steps: 
                 torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
-def test_one_process_gathers_its_own_batch() -> None:
+def test_one_process_gathers_its_own_batch():
     _, images, paths = setting()
     embeddings, gathered = all_gather(images, paths)
     assert torch.equal(embeddings, images)
@@ -64,13 +61,13 @@ def test_one_process_gathers_its_own_batch() -> None:
     ],
     ids=lambda loss: type(loss).__name__,
 )
-def test_losses_that_are_no_means_over_queries_are_not_divided(loss: Any) -> None:
+def test_losses_that_are_no_means_over_queries_are_not_divided(loss):
     with pytest.raises(OptionError, match="no mean over queries"):
         DistributedLoss(loss)
     DistributedLoss(loss, queries="all")
 
 
-def test_what_a_gathered_batch_cannot_take_is_refused() -> None:
+def test_what_a_gathered_batch_cannot_take_is_refused():
     with pytest.raises(OptionError, match="queries='some'"):
         DistributedLoss(SupAP(), queries="some")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="mask"):

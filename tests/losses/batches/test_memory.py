@@ -24,7 +24,7 @@ def memory_of(loss: Loss, size: int = 64, **options: object) -> CrossBatchMemory
 
 
 @pytest.mark.parametrize("enqueue", ["before", "after"])
-def test_a_batch_is_ranked_among_itself_and_all_earlier_ones(enqueue: str) -> None:
+def test_a_batch_is_ranked_among_itself_and_all_earlier_ones(enqueue):
     loss = memory_of(SupHAP(), enqueue=enqueue)
     for seed in range(2):
         loss(*batch(seed))
@@ -35,7 +35,7 @@ def test_a_batch_is_ranked_among_itself_and_all_earlier_ones(enqueue: str) -> No
     torch.testing.assert_close(value, SupHAP()(*batch(2), embeddings, paths, valid=valid))
 
 
-def test_after_gives_a_gradient_to_candidates_and_before_to_queries_only() -> None:
+def test_after_gives_a_gradient_to_candidates_and_before_to_queries_only():
     gradients = {}
     for enqueue in ("before", "after"):
         loss = memory_of(SupHAP(), enqueue=enqueue)
@@ -53,11 +53,11 @@ def test_after_gives_a_gradient_to_candidates_and_before_to_queries_only() -> No
 
 
 @pytest.mark.parametrize("enqueue", ["before", "after"])
-def test_an_empty_memory_gives_the_loss_of_the_batch(enqueue: str) -> None:
+def test_an_empty_memory_gives_the_loss_of_the_batch(enqueue):
     torch.testing.assert_close(memory_of(SupAP(), enqueue=enqueue)(*batch(0)), SupAP()(*batch(0)))
 
 
-def test_the_oldest_leave_a_full_memory() -> None:
+def test_the_oldest_leave_a_full_memory():
     loss = memory_of(SupAP(), size=20)
     for seed in range(5):
         loss(*batch(seed))
@@ -66,7 +66,7 @@ def test_the_oldest_leave_a_full_memory() -> None:
     torch.testing.assert_close(loss.embeddings.sort(dim=0).values, expected_rows.sort(dim=0).values)
 
 
-def test_warm_up_batches_neither_see_nor_fill_the_memory() -> None:
+def test_warm_up_batches_neither_see_nor_fill_the_memory():
     loss = memory_of(SupAP(), warm_up=2)
     for seed in range(2):
         torch.testing.assert_close(loss(*batch(seed)), SupAP()(*batch(seed)))
@@ -75,7 +75,7 @@ def test_warm_up_batches_neither_see_nor_fill_the_memory() -> None:
     assert loss.num_remembered == 8
 
 
-def test_a_resumed_memory_goes_on_as_before() -> None:
+def test_a_resumed_memory_goes_on_as_before():
     torch.manual_seed(0)
     loss = memory_of(HAPPIER(6, SIZE), size=20, warm_up=1)
     for seed in range(4):
@@ -86,7 +86,7 @@ def test_a_resumed_memory_goes_on_as_before() -> None:
         assert copy(*batch(seed)).item() == loss(*batch(seed)).item()
 
 
-def test_evaluation_sees_the_memory_and_leaves_it_alone() -> None:
+def test_evaluation_sees_the_memory_and_leaves_it_alone():
     for enqueue in ("before", "after"):
         loss = memory_of(SupAP(), enqueue=enqueue).eval()
         torch.testing.assert_close(loss(*batch(0)), SupAP()(*batch(0)))
@@ -95,7 +95,7 @@ def test_evaluation_sees_the_memory_and_leaves_it_alone() -> None:
         assert loss.num_remembered == 8
 
 
-def test_terms_weights_and_skipped_queries_are_those_of_the_loss() -> None:
+def test_terms_weights_and_skipped_queries_are_those_of_the_loss():
     loss = memory_of(HAPPIER(6, SIZE))
     loss(*batch(0))
     terms = loss.terms(*batch(1))
@@ -107,7 +107,7 @@ def test_terms_weights_and_skipped_queries_are_those_of_the_loss() -> None:
     assert fresh.last_num_skipped == 8
 
 
-def test_masked_queries_do_not_see_the_memory() -> None:
+def test_masked_queries_do_not_see_the_memory():
     embeddings, paths = batch(1)
     queries = torch.arange(8) < 5
     for enqueue in ("before", "after"):
@@ -120,7 +120,7 @@ def test_masked_queries_do_not_see_the_memory() -> None:
         torch.testing.assert_close(value, SupAP()(embeddings[:5], paths[:5], *refs, valid=valid))
 
 
-def test_a_contrastive_loss_of_the_library_has_its_own_copies_masked() -> None:
+def test_a_contrastive_loss_of_the_library_has_its_own_copies_masked():
     library = pytest.importorskip("pytorch_metric_learning.losses")
     memory = memory_of(PytorchMetricLearning("ContrastiveLoss"), enqueue="before")
     library_memory = library.CrossBatchMemory(library.ContrastiveLoss(), SIZE, memory_size=64)
@@ -129,7 +129,7 @@ def test_a_contrastive_loss_of_the_library_has_its_own_copies_masked() -> None:
         torch.testing.assert_close(memory(embeddings, paths), library_memory(embeddings, paths[:, 1]))
 
 
-def test_what_does_not_fit_the_memory_is_refused() -> None:
+def test_what_does_not_fit_the_memory_is_refused():
     loss = memory_of(SupAP(), size=10)
     with pytest.raises(ShapeError, match="at most 10"):
         loss(*batch(0, num_items=11))
@@ -148,7 +148,7 @@ def test_what_does_not_fit_the_memory_is_refused() -> None:
         memory_of(SupAP(), from_epoch=-1)
 
 
-def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its_epoch_on() -> None:
+def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its_epoch_on():
     """base_training_loop.py of its authors: the mean of the batch's loss and of that over a memory that it entered."""
     inner = SupAP(include_self=True)
     loss = memory_of(inner, enqueue="before", from_epoch=2, batch_loss=True)
@@ -168,7 +168,7 @@ def network(dropout: float) -> nn.Module:
 
 
 @pytest.mark.parametrize("sizes", [(24,), (8, 8, 8), (10, 10, 4)])
-def test_chunks_give_the_gradient_of_one_big_batch(sizes: tuple[int, ...]) -> None:
+def test_chunks_give_the_gradient_of_one_big_batch(sizes):
     images, paths = torch.randn(24, 7, dtype=torch.float64), batch(0, num_items=24)[1]
     torch.manual_seed(1)
     full, chunked = network(0.0), network(0.0)
@@ -183,7 +183,7 @@ def test_chunks_give_the_gradient_of_one_big_batch(sizes: tuple[int, ...]) -> No
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-9, atol=1e-12)
 
 
-def test_dropout_is_drawn_alike_in_both_passes_and_the_generator_goes_on() -> None:
+def test_dropout_is_drawn_alike_in_both_passes_and_the_generator_goes_on():
     images, paths = torch.randn(24, 7, dtype=torch.float64), batch(0, num_items=24)[1]
     chunked, loss = network(0.5), SupHAP()
     torch.manual_seed(5)
@@ -197,7 +197,7 @@ def test_dropout_is_drawn_alike_in_both_passes_and_the_generator_goes_on() -> No
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-9, atol=1e-12)
 
 
-def test_a_scaled_backward_scales_the_whole_gradient() -> None:
+def test_a_scaled_backward_scales_the_whole_gradient():
     images, paths = torch.randn(12, 7, dtype=torch.float64), batch(0, num_items=12)[1]
     reference, scaled = network(0.0), network(0.0)
     large_batch_backward(reference, images.split(4), paths, SupHAP())

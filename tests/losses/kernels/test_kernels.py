@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hiertree import level_counts
 from hiertree.losses import functional
 from hiertree.losses.kernels.sorted_pairs import SortedPairs
-from hiertree.losses.kernels.steps import AllPairs, PairKernel
+from hiertree.losses.kernels.steps import AllPairs
 from hiertree.losses.pairs.pairs import COSINES
 from hiertree.losses.pairs.soft_ranks import Sigmoid, SupStep
 from hiertree.relevance import hap
@@ -59,7 +59,7 @@ def assert_equals_dense(
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_levels", [1, 4])
-def test_large_rows_equal_the_dense_formula(name: str, dtype: torch.dtype, num_levels: int) -> None:
+def test_large_rows_equal_the_dense_formula(name, dtype, num_levels):
     assert_equals_dense(name, *large_batch(num_levels, dtype), num_levels)
 
 
@@ -67,7 +67,7 @@ def test_large_rows_equal_the_dense_formula(name: str, dtype: torch.dtype, num_l
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("delta", [0.0, 0.004, 0.05, 5.0])
 @pytest.mark.parametrize("tau", [0.002, 0.5, 1e6])
-def test_every_margin_and_temperature_equals_the_dense_formula(dtype: torch.dtype, delta: float, tau: float) -> None:
+def test_every_margin_and_temperature_equals_the_dense_formula(dtype, delta, tau):
     scores, levels, valid = large_batch(2, dtype)
     scores = (scores * 256).round() / 256  # exact differences: both sides of δ and 0 agree about each pair
     assert_equals_dense("sup_hap", scores, levels, valid, 2, tau=tau, delta=delta, offset=1.44)
@@ -81,16 +81,14 @@ def test_every_margin_and_temperature_equals_the_dense_formula(dtype: torch.dtyp
     name=st.sampled_from(LOSSES),
     unit=st.sampled_from([1e-6, 0.004, 0.05]),
 )
-def test_any_ties_masks_and_levels_equal_the_dense_formula(
-    rows: list[list[tuple[int, int]]], num_levels: int, name: str, unit: float
-) -> None:
+def test_any_ties_masks_and_levels_equal_the_dense_formula(rows, num_levels, name, unit):
     case = torch.tensor(rows)
     scores, levels = case[..., 0].double() * unit, case[..., 1].clamp(max=num_levels)
     assert_equals_dense(name, scores, levels, case[..., 1] < 6, num_levels)
 
 
 @pytest.mark.usefixtures("every_kernel")
-def test_255_levels_equal_the_dense_formula() -> None:
+def test_255_levels_equal_the_dense_formula():
     scores, _, valid = large_batch(1, torch.float64)
     levels = (torch.arange(300) % 256).expand(3, 300)
     assert_equals_dense("sup_hap", scores, levels, valid, 255)
@@ -99,7 +97,7 @@ def test_255_levels_equal_the_dense_formula() -> None:
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "far apart", "two crowds δ apart"])
-def test_extreme_scores_equal_the_dense_formula_and_stay_finite(name: str, dtype: torch.dtype, case: str) -> None:
+def test_extreme_scores_equal_the_dense_formula_and_stay_finite(name, dtype, case):
     scores, levels, valid = large_batch(2, dtype)
     offsets = torch.arange(300).sub(150).expand(3, 300).to(dtype)
     scores = {
@@ -115,7 +113,7 @@ def test_extreme_scores_equal_the_dense_formula_and_stay_finite(name: str, dtype
     assert bool(value.isfinite().all() & gradient.isfinite().all())
 
 
-def test_the_gradient_is_the_same_bit_for_bit_on_any_number_of_threads() -> None:
+def test_the_gradient_is_the_same_bit_for_bit_on_any_number_of_threads():
     scores, levels, valid = large_batch(3, torch.float32)
     batch = [tensor.repeat(120, 1) for tensor in (scores, levels, valid)]
     torch.set_num_threads(1)
@@ -137,9 +135,7 @@ class Looks(TorchDispatchMode):
 
 @pytest.mark.parametrize("kernel_type", [AllPairs, SortedPairs])
 @pytest.mark.parametrize("step", [SupStep(), Sigmoid()])
-def test_a_kernel_that_knows_the_span_looks_at_no_number(
-    kernel_type: type[PairKernel], step: SupStep | Sigmoid
-) -> None:
+def test_a_kernel_that_knows_the_span_looks_at_no_number(kernel_type, step):
     scores, levels, valid = large_batch(2, torch.float32)
     scores, weights = scores.clamp(-1, 1), torch.ones(1, 3, 3).tril(-1)
     observations = []
@@ -156,7 +152,7 @@ def test_a_kernel_that_knows_the_span_looks_at_no_number(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_gpu_gives_what_the_dense_formula_gives(name: str) -> None:
+def test_a_gpu_gives_what_the_dense_formula_gives(name):
     scores, levels, valid = large_batch(3, torch.float32)
     value, gradient = value_and_gradient(name, scores.cuda(), levels.cuda(), valid.cuda(), 3)
     leaf = scores.double().requires_grad_()

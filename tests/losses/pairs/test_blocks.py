@@ -27,7 +27,7 @@ LOSSES = {
 
 
 @pytest.fixture(autouse=True, params=[7, 17], ids=["some gradients kept", "all gradients kept"])
-def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def _three_queries_at_a_time(monkeypatch, request):
     monkeypatch.setitem(_blocks.SCORES_AT_ONCE, "cpu", 3 * 17)
     monkeypatch.setattr(_blocks, "FEW_SCORES", 0)
     monkeypatch.setitem(_blocks.SCORES_KEPT, "cpu", request.param * 17)
@@ -43,7 +43,7 @@ def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tupl
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: bool, masked: bool) -> None:
+def test_value_and_gradients_are_those_of_all_scores_at_once(name, memory, masked):
     loss: PairLoss = LOSSES[name]()
     (embeddings, paths), (memory_vectors, memory_paths) = batch(0, 17), batch(1, 14)
     references = (memory_vectors, memory_paths) if memory else ()
@@ -59,7 +59,7 @@ def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: 
         torch.testing.assert_close(gradient, expected_gradient, rtol=1e-10, atol=1e-12)
 
 
-def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
+def test_queries_may_weigh_differently_and_the_graph_may_be_kept():
     loss, (embeddings, paths) = SupHAP(), batch(0, 17)
     weights = torch.linspace(0.5, 2.0, 17, dtype=torch.float64)
     loss.average = lambda losses: (losses.values * weights).sum()
@@ -73,7 +73,7 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
+def test_threads_change_neither_value_nor_gradients(memory):
     (embeddings, paths), (memory_vectors, memory_paths) = batch(0, 17), batch(1, 14)
     references = (memory_vectors, memory_paths) if memory else ()
     results = []
@@ -89,7 +89,7 @@ def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
         torch.testing.assert_close(multi_threaded, single_threaded, rtol=1e-12, atol=1e-14)
 
 
-def test_only_what_asks_for_a_gradient_gets_one() -> None:
+def test_only_what_asks_for_a_gradient_gets_one():
     (embeddings, paths), (references, memory_paths) = batch(0, 17), batch(1, 14, torch.float32)
     value = SupHAP()(embeddings.detach(), paths, references, memory_paths)
     assert torch.autograd.grad(value, references)[0].dtype == torch.float32
@@ -99,7 +99,7 @@ def test_only_what_asks_for_a_gradient_gets_one() -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_inference_mode_changes_no_value_on_any_thread(name: str) -> None:
+def test_inference_mode_changes_no_value_on_any_thread(name):
     torch.set_num_threads(2)
     loss: PairLoss = LOSSES[name]()
     embeddings, paths = batch(0, 17)
@@ -109,7 +109,7 @@ def test_inference_mode_changes_no_value_on_any_thread(name: str) -> None:
 
 
 @pytest.mark.parametrize("loss", [*LOSSES.values(), SmoothHAP, TieAwareNDCG])
-def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLoss]) -> None:
+def test_a_device_that_torch_uses_by_default_changes_no_value(loss):
     torch.set_num_threads(1)  # a default device is a matter of one thread
     embeddings, paths = batch(0, 17)
     expected = loss()(embeddings, paths)
@@ -119,7 +119,7 @@ def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLos
     assert torch.equal(value, expected)
 
 
-def test_no_matrix_of_all_scores_is_ever_made() -> None:
+def test_no_matrix_of_all_scores_is_ever_made():
     embeddings, paths = batch(0, 640, torch.float32)
     with LargestTensor() as tensors:
         SupHAP()(embeddings, paths).backward()
@@ -127,7 +127,7 @@ def test_no_matrix_of_all_scores_is_ever_made() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads: int) -> None:
+def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads):
     with sharing(threads) as share:
         for _ in range(2):
             worked: list[slice] = []
@@ -136,7 +136,7 @@ def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads: int)
     assert [(rows.start, rows.stop) for rows in ranges(16, 6, start=3)] == [(3, 9), (9, 15), (15, 16)]
 
 
-def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> None:
+def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards():
     torch.set_num_threads(2)
     large = torch.rand(512, 512)
     expected = large @ large
@@ -154,7 +154,7 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> Non
     torch.testing.assert_close(large @ large, expected)
 
 
-def test_an_error_of_any_thread_arrives_and_torch_has_its_threads() -> None:
+def test_an_error_of_any_thread_arrives_and_torch_has_its_threads():
     torch.set_num_threads(2)
 
     def work(rows: slice) -> None:
@@ -166,7 +166,7 @@ def test_an_error_of_any_thread_arrives_and_torch_has_its_threads() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_after_an_error_no_thread_begins_another_range(threads: int) -> None:
+def test_after_an_error_no_thread_begins_another_range(threads):
     starts: list[int] = []
 
     def work(rows: slice) -> None:

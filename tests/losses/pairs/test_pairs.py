@@ -29,14 +29,14 @@ LOSSES: dict[str, Callable[[], PairLoss]] = {
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=9)
 
 
-def test_unit_vectors_have_first_and_second_derivatives() -> None:
+def test_unit_vectors_have_first_and_second_derivatives():
     embeddings = torch.randn(5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     assert torch.autograd.gradcheck(unit_vectors, (embeddings,))
     assert torch.autograd.gradgradcheck(unit_vectors, (embeddings,))
 
 
 @pytest.mark.parametrize("size", [1e-37, 1e-20, 1e20, 3e38])
-def test_tiny_and_huge_vectors_have_the_direction_and_gradient_of_float64(size: float) -> None:
+def test_tiny_and_huge_vectors_have_the_direction_and_gradient_of_float64(size):
     generator = torch.Generator().manual_seed(0)
     embeddings = (torch.rand(4, 6, generator=generator) * 2 - 1).mul(size).requires_grad_()
     exact = embeddings.detach().double().requires_grad_()
@@ -51,9 +51,7 @@ def test_tiny_and_huge_vectors_have_the_direction_and_gradient_of_float64(size: 
 
 
 @given(ROWS, ROWS)
-def test_the_most_positives_of_a_query_are_counted_from_the_paths(
-    queries: list[list[int]], items: list[list[int]]
-) -> None:
+def test_the_most_positives_of_a_query_are_counted_from_the_paths(queries, items):
     paths = [checked_paths(np.array(rows), torch.empty(len(rows), 1)) for rows in (queries, items)]
     expected = [max(sum(level_of(query, item) >= level for item in items) for query in queries) for level in (1, 2, 3)]
     assert most_positives(*paths) == tuple(expected)
@@ -62,9 +60,7 @@ def test_the_most_positives_of_a_query_are_counted_from_the_paths(
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_device_whose_values_are_not_looked_at_gives_the_same(
-    name: str, memory: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_whose_values_are_not_looked_at_gives_the_same(name, memory, monkeypatch):
     loss, generator = LOSSES[name](), torch.Generator().manual_seed(0)
     embeddings = torch.randn(30, 5, dtype=torch.float64, generator=generator).requires_grad_()
     paths = torch.randint(0, 3, (30, 3), generator=generator)

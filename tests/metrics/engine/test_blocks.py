@@ -40,7 +40,7 @@ def set_blas_threads(count: int) -> None:
         pool.submit(ThreadpoolController().select(user_api="blas").limit, limits=count).result()
 
 
-def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() -> None:
+def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back():
     calls = []
 
     def relevance(counts):
@@ -53,13 +53,13 @@ def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() 
     assert blas_threads() == 3
 
 
-def test_what_multiplies_nothing_leaves_them_alone() -> None:
+def test_what_multiplies_nothing_leaves_them_alone():
     evaluate_codes(EMBEDDINGS > 0, PATHS)
     evaluate_scores(EMBEDDINGS @ EMBEDDINGS.T, np.eye(60, dtype=np.uint8), valid=np.ones((60, 60), bool))
     assert blas_threads() == 3
 
 
-def test_they_come_back_after_an_error_too() -> None:
+def test_they_come_back_after_an_error_too():
     def relevance(counts):
         if len(counts) > 1:
             raise RuntimeError("in the middle of the evaluation")
@@ -70,7 +70,7 @@ def test_they_come_back_after_an_error_too() -> None:
     assert blas_threads() == 3
 
 
-def test_of_two_evaluations_at_once_the_last_one_gives_them_back() -> None:
+def test_of_two_evaluations_at_once_the_last_one_gives_them_back():
     begun, other_done, rows_in_progress = Event(), Event(), []
 
     def waiting(counts):
@@ -91,7 +91,7 @@ def test_of_two_evaluations_at_once_the_last_one_gives_them_back() -> None:
 
 
 @pytest.mark.parametrize("budget", [2**28, 2**14, 1])
-def test_threads_that_share_blocks_change_no_number(budget, monkeypatch) -> None:
+def test_threads_that_share_blocks_change_no_number(budget, monkeypatch):
     expected = evaluate(EMBEDDINGS, PATHS).values
     monkeypatch.setattr(blocks, "BUDGET", budget)
     monkeypatch.setattr(blocks, "num_threads", lambda: 5)

@@ -108,10 +108,7 @@ def test_junk_distractors_and_protocols_mean_what_they_mean_for_embeddings():
     random = np.random.default_rng(5)
     bits, paths = random_case(random, 60, 2, 16)  # 16 bits: every cosine is a multiple of 1/8, exact in float64
     signs, gallery_paths = np.where(bits, 1.0, -1.0), np.where(np.arange(40)[:, None] >= 30, -1, paths[20:])
-    masks = {
-        "junk": [[(query + 3) % 40, (query + 11) % 40] for query in range(20)],
-        "protocol": "gldv2",
-    }
+    masks = {"junk": [[(query + 3) % 40, (query + 11) % 40] for query in range(20)], "protocol": "gldv2"}
     for ties in ("average", "worst", "index"):
         options = {**masks, "ties": ties, "compat": "delf"}
         expected = evaluate(signs[:20], paths[:20], signs[20:], gallery_paths, **options)

@@ -50,14 +50,14 @@ def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("ties", ["average", "index"])
-def test_mappings_are_matched_as_records_are(ties: str) -> None:
+def test_mappings_are_matched_as_records_are(ties):
     run, qrels = lists(60)
     run = {query: items for query, items in run.items() if items}  # records know no empty list
     assert _match_mappings(run, qrels) is not None
     same(run, qrels, by_name(run, qrels), ties=ties)
 
 
-def test_objects_of_ranx_are_matched_as_mappings_are() -> None:
+def test_objects_of_ranx_are_matched_as_mappings_are():
     ranx = pytest.importorskip("ranx")
     run, qrels = lists(60)
     run = {query: items for query, items in run.items() if items}  # ranx's constructor takes no empty list
@@ -79,7 +79,7 @@ def test_objects_of_ranx_are_matched_as_mappings_are() -> None:
         ({"q": {"a": 2**53 + 1}}, {"q": {"a": 1}}),
     ],
 )
-def test_what_is_wrong_is_left_to_the_checks_by_name(run: Any, qrels: Any) -> None:
+def test_what_is_wrong_is_left_to_the_checks_by_name(run, qrels):
     assert _match_mappings(run, qrels) is None
     with pytest.raises(InputError):
         evaluate_ranking(run, qrels)

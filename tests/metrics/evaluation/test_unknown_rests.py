@@ -14,14 +14,7 @@ from reference_losses import level_of
 
 import hiertree as ht
 from hiertree.errors import PathError
-from hiertree.metrics import (
-    RetrievalMetric,
-    Rules,
-    evaluate,
-    evaluate_codes,
-    evaluate_ranking,
-    evaluate_scores,
-)
+from hiertree.metrics import RetrievalMetric, Rules, evaluate, evaluate_codes, evaluate_ranking, evaluate_scores
 
 TIES = st.sampled_from(["average", "paper", "index"])
 

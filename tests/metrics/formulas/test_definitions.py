@@ -8,13 +8,7 @@ import reference_metrics as reference
 from sklearn.metrics import average_precision_score, ndcg_score
 
 import hiertree as ht
-from hiertree.metrics import (
-    average_precision,
-    evaluate_scores,
-    h_ap,
-    hierarchical_precision_recall,
-    ndcg,
-)
+from hiertree.metrics import average_precision, evaluate_scores, h_ap, hierarchical_precision_recall, ndcg
 
 
 def falling(levels):

@@ -61,7 +61,7 @@ def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np
 @pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "narrow", "around zero"])
 @pytest.mark.parametrize("num_items", [1, 7, 512, 513, 3000])
 @pytest.mark.parametrize("num_levels", [1, 7])
-def test_a_full_sort_equals_sorted_positives(kind: str, num_items: int, num_levels: int) -> None:
+def test_a_full_sort_equals_sorted_positives(kind, num_items, num_levels):
     random = np.random.default_rng(num_items)
     order = tree(num_items, num_levels, random)
     scores = spread(kind, (QUERIES, num_items), random)
@@ -71,7 +71,7 @@ def test_a_full_sort_equals_sorted_positives(kind: str, num_items: int, num_leve
 
 @settings(max_examples=60)
 @given(data=st.data(), num_items=st.integers(1, 60))
-def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> None:
+def test_any_cosines_are_put_in_order(data, num_items):
     order = tree(num_items, 3, np.random.default_rng(num_items))
     cosine = st.one_of(st.sampled_from([0.0, -0.0, 0.5, -np.inf]), st.floats(-1.0, 1.0, width=32))
     values = data.draw(st.lists(cosine, min_size=QUERIES * num_items, max_size=QUERIES * num_items))
@@ -85,7 +85,7 @@ def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> No
 
 
 @pytest.mark.parametrize("score", [2.0**-32, -1e-30, 2.0, np.inf])
-def test_scores_without_a_key_go_the_other_way(score: float) -> None:
+def test_scores_without_a_key_go_the_other_way(score):
     order = tree_order(np.zeros((1, 1), np.int64), np.zeros((40, 1), np.int64))
     scores = np.linspace(-1, 1, 40, dtype=np.float32)[None]
     assert rank_by_full_sort(scores, order.low, order.high, ties="average") is not None
@@ -93,7 +93,7 @@ def test_scores_without_a_key_go_the_other_way(score: float) -> None:
     assert rank_by_full_sort(scores, order.low, order.high, ties="average") is None
 
 
-def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch):
     random = np.random.default_rng(0)
     paths = random.integers(0, [2, 3, 4], (700, 3)) @ np.triu([[1, 2, 8], [0, 1, 4], [0, 0, 1]])
     embeddings = np.round(random.standard_normal((700, 6)), 1).astype(np.float32)

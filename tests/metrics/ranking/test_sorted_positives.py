@@ -25,7 +25,7 @@ def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "tied", "infinite"])
 @pytest.mark.parametrize("num_positives", [1, 3, 4, 5, 300, 9000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_every_positive_knows_how_many_items_are_ahead_and_equal(kind, num_positives, dtype) -> None:
+def test_every_positive_knows_how_many_items_are_ahead_and_equal(kind, num_positives, dtype):
     random, num_items = np.random.default_rng(0), 4 * num_positives + 600
     scores = spread(kind, (2, num_items), random).astype(dtype)
     levels = random.permuted(np.tile(np.arange(num_items) < num_positives, (2, 1)), axis=1).astype(np.uint8)

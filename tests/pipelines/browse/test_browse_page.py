@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from local_server import LocalServer, chromium
+from local_server import LocalServer
 from PIL import Image
 from tiny_clip import save_tiny_clip
 
@@ -43,7 +43,7 @@ def vectors(*weights: float) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browse")
     (folder / "photos").mkdir()
     for row in range(15):  # the last one is missing
@@ -56,13 +56,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def server(folders):
     with served(read_embedded(folders, images=folders[0].parent / "photos")) as url:
         yield LocalServer(url)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = chromium()
-    yield driver
-    driver.quit()
 
 
 def get(server, path):

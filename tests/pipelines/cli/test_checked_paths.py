@@ -21,7 +21,7 @@ def bytes_of(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def files(tmp_path, monkeypatch):
     """A folder, the current one, with embeddings inside and beside a table."""
     rng = np.random.default_rng(0)
     paths = np.stack([np.arange(12) // 6, np.arange(12) // 3], axis=1)
@@ -37,7 +37,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("name", "command"), list(every_command(commands)), ids=lambda value: str(value))
-def test_every_command_declares_the_paths_it_reads_and_writes(name: str, command: click.Command) -> None:
+def test_every_command_declares_the_paths_it_reads_and_writes(name, command):
     if isinstance(command, click.Group):
         return
     assert isinstance(command, CheckedCommand), f"make {name} by checked_paths.command"
@@ -90,7 +90,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("typed", SAME)
-def test_no_output_is_an_input_or_another_output(typed: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_output_is_an_input_or_another_output(typed, files, capsys):
     (files / "symbolic.npz").symlink_to(files / "s.npz")
     os.link(files / "s.npz", files / "hard.npz")
     contents_before = bytes_of(files)
@@ -120,7 +120,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize(("typed", "name"), OUTPUTS.items())
-def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str, name: str, files: Path) -> None:
+def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed, name, files):
     (files / name).write_text("mine")
     assert run(*typed.split(), name) == 2
     assert (files / name).read_text() == "mine"
@@ -133,9 +133,7 @@ def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str,
 
 
 @pytest.mark.parametrize("manifest_text", ["kind,name\n", '{"outputs": []}', '{"mine": {"command": "x"}}'])
-def test_a_file_with_the_name_of_an_outputs_manifest_stays(
-    manifest_text: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_the_name_of_an_outputs_manifest_stays(manifest_text, files, capsys):
     manifest_file, typed = files / "split.csv.manifest.json", "split l.csv --levels kind,name --out split.csv"
     manifest_file.write_text(manifest_text)
     assert run(*typed.split()) == 2
@@ -150,9 +148,7 @@ def test_a_file_with_the_name_of_an_outputs_manifest_stays(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
-def test_an_output_may_be_a_pipe_and_is_never_the_name_of_an_open_file(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_may_be_a_pipe_and_is_never_the_name_of_an_open_file(files, capsys):
     (files / "items.csv").write_text("image,kind\na,x\nb,x\nc,y\n")
     typed = "qrels items.csv --levels kind --ids image --out"
     assert run(*typed.split(), "qrels.txt") == 0

@@ -33,7 +33,7 @@ def save_embeddings(path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_path: Path, suffix: str) -> None:
+def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_path, suffix):
     save_embeddings(tmp_path / f"{CAFE}.npz")
     table = tmp_path / f"{CAFE}{suffix}"
     answer = hiertree(tmp_path, "evaluate", f"{CAFE}.npz", "--metrics", "R@1", "--per-query", table.name)
@@ -44,7 +44,7 @@ def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_p
     assert [entry["name"] for entry in manifest["inputs"]] == [f"{CAFE}.npz"]
 
 
-def test_name_that_no_table_can_hold_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_that_no_table_can_hold_is_one_line(tmp_path, capsys):
     save_embeddings(tmp_path / f"{CAFE}.npz")
     with pytest.raises(SystemExit) as ended:
         main(["compare", str(tmp_path / f"{CAFE}.npz"), "--out", str(tmp_path / "out")])
@@ -53,7 +53,7 @@ def test_name_that_no_table_can_hold_is_one_line(tmp_path: Path, capsys: pytest.
     assert "caf\\udce9.npz': expected UTF-8; rename it, as convmv does" in message
 
 
-def test_shards_of_parquet_are_read_from_a_folder(tmp_path: Path) -> None:
+def test_shards_of_parquet_are_read_from_a_folder(tmp_path):
     (tmp_path / CAFE).mkdir()
     frame = pd.DataFrame({"embedding": list(np.eye(9)[:, :4] + 1), "kind": np.arange(9) // 3})
     frame.to_parquet(tmp_path / "part.parquet")
@@ -63,7 +63,7 @@ def test_shards_of_parquet_are_read_from_a_folder(tmp_path: Path) -> None:
     assert (shards[:] == np.tile(np.eye(9)[:, :4] + 1, (2, 1))).all()
 
 
-def test_labels_are_built_from_a_table_into_a_folder(tmp_path: Path) -> None:
+def test_labels_are_built_from_a_table_into_a_folder(tmp_path):
     with (tmp_path / f"{CAFE}.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("landmark_id", "category", "instance_of"), *((n, n, t) for n, t in TYPES.items())])
     answer = hiertree(tmp_path, "labels", "build", f"{CAFE}.csv", "--out", f"{CAFE}-labels", "--clusters", "2")
@@ -72,14 +72,14 @@ def test_labels_are_built_from_a_table_into_a_folder(tmp_path: Path) -> None:
     assert len(exported.read_text(encoding="utf-8").splitlines()) == 6
 
 
-def test_a_report_shows_a_sign_for_each_byte_that_is_not_utf8(tmp_path: Path) -> None:
+def test_a_report_shows_a_sign_for_each_byte_that_is_not_utf8(tmp_path):
     save_embeddings(tmp_path / f"{CAFE}.npz")
     answer = hiertree(tmp_path, "report", f"{CAFE}.npz", "--title", CAFE, "--out", "report.html")
     assert answer.returncode == 0, answer.stderr
     assert "caf\ufffd" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_deleted_working_folder_is_named(tmp_path: Path) -> None:
+def test_a_deleted_working_folder_is_named(tmp_path):
     start = "import os, sys; os.rmdir(os.getcwd()); from hiertree.pipelines.cli import main; main(sys.argv[1:])"
     (tmp_path / "gone").mkdir()
     command = [sys.executable, "-c", start, "tree", "edges.txt", "--out", "tree.json"]

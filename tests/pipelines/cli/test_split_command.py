@@ -15,7 +15,7 @@ TABLE = ["file,kind,landmark", *(f"{row}.jpg,{LANDMARKS[row % 4]}" for row in ra
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("images.csv").write_text("\n".join(TABLE))
     return tmp_path
@@ -25,7 +25,7 @@ def run(typed: str) -> int:
     return status_of(*f"split images.csv --levels kind,landmark {typed}".split())
 
 
-def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_class_is_in_two_splits(folder, capsys):
     assert run("--val 0.25 --seed 3 --out split.csv") == 0
     counts = ["train: 4 images of 1 classes", "val: 4 images of 1 classes", "test: 8 images of 2 classes"]
     assert capsys.readouterr().out.splitlines()[-3:] == counts
@@ -36,14 +36,14 @@ def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[s
     assert held_out == [split == "holdout" for split in draw_splits(classes, {"holdout": 0.5}, seed=3)]
 
 
-def test_labels_that_training_refuses_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_training_refuses_are_refused(folder, capsys):
     Path("images.csv").write_text("\n".join([*TABLE, "16.jpg,built, ", "17.jpg,natural,"]))
     assert run("--out split.csv") == 2
     assert "images.csv, line 18: the label of level 2 is ' '" in capsys.readouterr().err
     assert run("--uneven pad --out split.csv") == 0
 
 
-def test_every_class_is_divided_by_images(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_class_is_divided_by_images(folder, capsys):
     assert run("--by images --test 0.25 --column part --out split.csv") == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["train: 12 images of 4 classes", "test: 4 images of 4 classes"]
     assert run("--by images --test 0.25 --column part --out again.csv") == 0
@@ -59,9 +59,7 @@ def test_every_class_is_divided_by_images(folder: Path, capsys: pytest.CaptureFi
         ("--out split.txt", "ends in .csv"),
     ],
 )
-def test_what_cannot_be_divided_is_refused(
-    typed: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_divided_is_refused(typed, message, folder, capsys):
     assert run(typed) == 2
     assert message in capsys.readouterr().err
     assert not Path("split.csv").exists()

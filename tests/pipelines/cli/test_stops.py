@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -63,13 +62,13 @@ def writes(found: click.Command) -> bool:
     return any(isinstance(param.type, DECLARED) and param.type.role != "input" for param in found.params)
 
 
-def test_every_command_that_writes_is_stopped() -> None:
+def test_every_command_that_writes_is_stopped():
     writing = {name.removeprefix("hiertree ") for name, found in every_command(commands) if writes(found)}
     assert writing == {*CASES, *ELSEWHERE}
 
 
 @pytest.fixture(scope="module")
-def stopping() -> Iterator[StoppedCommands]:
+def stopping():
     if not hasattr(os, "fork"):
         pytest.skip("processes are forked")
     with StoppedCommands() as opened:
@@ -77,7 +76,7 @@ def stopping() -> Iterator[StoppedCommands]:
 
 
 @pytest.fixture(scope="module")
-def inputs(stopping: StoppedCommands, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def inputs(stopping, tmp_path_factory):
     """Tables, embeddings, photos, a run, a build and a store."""
     from PIL import Image
 
@@ -127,9 +126,7 @@ def words(line: str, folder: Path, out: Path, wikimedia: Wikimedia | None) -> li
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("earlier", [False, True], ids=["new", "again"])
-def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(
-    name: str, earlier: bool, stopping: StoppedCommands, inputs: Path, tmp_path: Path
-) -> None:
+def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(name, earlier, stopping, inputs, tmp_path):
     out = tmp_path / "out"
     with Wikimedia(Places.numbered(60)) if "WIKIMEDIA" in CASES[name] else nullcontext() as wikimedia:
         typed = words(f"{name} {CASES[name]}", inputs, out, wikimedia)
@@ -153,9 +150,7 @@ def parts_of(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.nightly
-def test_another_model_never_joins_what_a_killed_call_left(
-    stopping: StoppedCommands, inputs: Path, tmp_path: Path
-) -> None:
+def test_another_model_never_joins_what_a_killed_call_left(stopping, inputs, tmp_path):
     out, alone, other = tmp_path / "out", tmp_path / "alone", tmp_path / "other"
     typed = f"train synthetic-happier {TINY} --set seed=1 --out OUT/run"
     assert stopping.run(words(typed, inputs, other, None))[0] == 0

@@ -19,7 +19,7 @@ HYPERNYMS = (("dog", "pet"), ("dog", "carnivore"), ("poodle", "dog"), ("wolf", "
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("is_a.txt").write_text("".join(f"{child} {parent}\n" for child, parent in HYPERNYMS))
     Path("is_a.csv").write_text("id,of,is\n" + "".join(f"1,{child},{parent}\n" for child, parent in HYPERNYMS))
@@ -38,7 +38,7 @@ def run(typed: str) -> int:
 
 
 @pytest.mark.parametrize("source", ["is_a.txt", "is_a.csv --edges of,is"])
-def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_same_tree(folder: Path, source: str):
+def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_same_tree(folder, source):
     options = (
         "--multiple-parents shortest --inner-leaves dog --uneven pad --direction child-parent --levels kind,type,id"
     )
@@ -68,9 +68,7 @@ def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_s
         ("deep.graphml", "--uneven pad"),
     ],
 )
-def test_the_error_for_each_defect_names_the_option_that_mends_it(
-    folder: Path, source: str, option: str, capsys: pytest.CaptureFixture[str]
-):
+def test_the_error_for_each_defect_names_the_option_that_mends_it(folder, source, option, capsys):
     assert run(f"tree {source} --out tree.json") == 2
     message = capsys.readouterr().err
     name, _, value = option.partition(" ")
@@ -94,18 +92,18 @@ def test_the_error_for_each_defect_names_the_option_that_mends_it(
         "deep.graphml --repeats merge",
     ],
 )
-def test_options_of_other_files_are_refused(folder: Path, typed: str, capsys: pytest.CaptureFixture[str]):
+def test_options_of_other_files_are_refused(folder, typed, capsys):
     assert run(f"tree {typed} --out tree.json") == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_format_that_cannot_be_written_is_refused_before_anything_is_read(folder: Path, capsys):
+def test_a_format_that_cannot_be_written_is_refused_before_anything_is_read(folder, capsys):
     assert run("tree absent.txt --out tree.xlsx") == 2
     assert run("tree is_a.txt --out tree.xlsx") == 2
     assert ".csv, .json" in capsys.readouterr().err
 
 
-def test_a_table_with_gaps_can_be_filled_for_the_other_commands(folder: Path, capsys):
+def test_a_table_with_gaps_can_be_filled_for_the_other_commands(folder, capsys):
     assert run("qrels gaps.csv --out qrels.txt") == 2
     assert "--gaps above or below to hiertree tree" in capsys.readouterr().err
     assert run("tree gaps.csv --levels kind,type,image --gaps above --out whole.csv") == 0
@@ -113,12 +111,12 @@ def test_a_table_with_gaps_can_be_filled_for_the_other_commands(folder: Path, ca
     assert "a.jpg 0 b.jpg 1" in Path("qrels.txt").read_text()
 
 
-def test_a_file_that_is_no_table_of_labels_leads_to_the_command(folder: Path, capsys):
+def test_a_file_that_is_no_table_of_labels_leads_to_the_command(folder, capsys):
     assert run("qrels is_a.txt --out qrels.txt") == 2
     assert "hiertree tree" in capsys.readouterr().err
 
 
-def test_nodes_of_one_label_are_refused_with_the_option_that_keeps_both(folder: Path, capsys):
+def test_nodes_of_one_label_are_refused_with_the_option_that_keeps_both(folder, capsys):
     graph = nx.DiGraph([("r", "Q1"), ("r", "Q2"), ("Q1", "a"), ("Q2", "b")])
     nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
     nx.write_graphml(graph, "banks.graphml")
@@ -129,7 +127,7 @@ def test_nodes_of_one_label_are_refused_with_the_option_that_keeps_both(folder: 
 
 
 @pytest.mark.parametrize("attribute", ["label", "name"])
-def test_graphml_of_other_programs_is_read_by_networkx(folder: Path, attribute: str, capsys):
+def test_graphml_of_other_programs_is_read_by_networkx(folder, attribute, capsys):
     """Gephi, yEd and Cytoscape write labels, igraph names; types of attributes are those of the file."""
     graph = nx.DiGraph([("n0", "n1"), ("n0", "n2"), ("n1", "n3"), ("n2", "n4")])
     nx.set_node_attributes(graph, {"n0": 0, "n1": 17, "n2": 5, "n3": 2, "n4": 3}, attribute)

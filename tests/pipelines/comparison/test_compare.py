@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,12 @@ from printed_commands import status_of
 
 import hiertree as ht
 from hiertree.errors import OptionError, RecipeError, TrainingError
-from hiertree.metrics import Evaluation, evaluate
+from hiertree.metrics import evaluate
 from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.planned_runs import read_grid
 from hiertree.pipelines.comparison.recipe_comparison import compare
-from hiertree.pipelines.comparison.result_table import ResultTable, html, latex, make_table, markdown
+from hiertree.pipelines.comparison.result_table import html, latex, make_table, markdown
 from hiertree.pipelines.comparison.significance import (
     choose_reference,
     compare_with_reference,
@@ -41,7 +40,6 @@ from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.learner import Learner
 
 TESTS = "comparison-tests.csv"
@@ -49,14 +47,14 @@ TWO = ["synthetic-happier", "synthetic-smooth-ap"]
 
 
 @pytest.fixture(scope="module")
-def overrides(tiny_recipe: Callable[..., Recipe]) -> list[str]:
+def overrides(tiny_recipe):
     values = tiny_recipe().as_dict()
     return [
         f"{section}={json.dumps(values[section])}" for section in ("data", "images", "sampler", "model", "evaluation")
     ] + ["training={epochs: 1, device: cpu}", "evaluation.metrics=[H-AP, R@1]"]  # a figure for each metric
 
 
-def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> None:
+def test_runs_are_made_once_and_tabled(tmp_path, overrides):
     runs = compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides)
     assert list(zip(runs["recipe"], runs["seed"], strict=True)) == [(name, seed) for name in TWO for seed in (0, 1)]
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
@@ -72,7 +70,7 @@ def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> 
     }
 
 
-def test_network_that_a_validation_picked_is_the_one_compared(tmp_path: Path, overrides: list[str]) -> None:
+def test_network_that_a_validation_picked_is_the_one_compared(tmp_path, overrides):
     picked = [
         *overrides,
         "data.families=3",
@@ -88,7 +86,7 @@ def test_network_that_a_validation_picked_is_the_one_compared(tmp_path: Path, ov
     assert f"Of the epoch that a validation picked: {TWO[0]}" in (tmp_path / "comparison.md").read_text()
 
 
-def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Path, overrides: list[str]) -> None:
+def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path, overrides):
     compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides, against=TWO[1])
     tests = pd.read_csv(tmp_path / TESTS).set_index("metric")
     first, second = (
@@ -104,7 +102,7 @@ def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Pat
     assert f"differs from {TWO[1]} with p < 0.05" in (tmp_path / "comparison.md").read_text().replace("&lt;", "<")
 
 
-def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_the_same_queries(tmp_path: Path) -> None:
+def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_the_same_queries(tmp_path):
     random = np.random.default_rng(0)
     paths = np.stack([np.arange(40) // 10, np.arange(40) // 2], axis=1)
     base = random.uniform(0.2, 0.6, 40)
@@ -142,7 +140,7 @@ def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_t
     assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"], data={}) is None
 
 
-def test_runs_and_embeddings_stand_beside_trained_recipes(tmp_path: Path, overrides: list[str]) -> None:
+def test_runs_and_embeddings_stand_beside_trained_recipes(tmp_path, overrides):
     compare(TWO[:1], seeds=[0], out=tmp_path / "trained", overrides=overrides)
     run = str(tmp_path / "trained" / TWO[0] / "seed-0")
     with np.load(f"{run}/embeddings.npz") as arrays:
@@ -168,7 +166,7 @@ def test_runs_and_embeddings_stand_beside_trained_recipes(tmp_path: Path, overri
 
 
 @pytest.fixture
-def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Evaluation]:
+def searched(tmp_path, monkeypatch):
     """Two searches of thirty named items as arrays, ranked lists and rows of a table, and what they are worth."""
     monkeypatch.chdir(tmp_path)
     random, paths = np.random.default_rng(0), np.stack([np.arange(30) // 15, np.arange(30) // 3], axis=1)
@@ -191,9 +189,7 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Evalu
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".npy", "-vectors.npy"])
-def test_ranked_lists_rows_and_embeddings_with_one_table_are_compared_alike(
-    searched: dict[str, Evaluation], suffix: str
-) -> None:
+def test_ranked_lists_rows_and_embeddings_with_one_table_are_compared_alike(searched, suffix):
     labels = {"levels": ["kind", "leaf"]}
     options: Any = {"labels": {"labels": "labels.csv", **labels}} if "vectors" in suffix else {}
     options = options or {"lists": {"tree": "labels.csv", **labels}}
@@ -208,9 +204,7 @@ def test_ranked_lists_rows_and_embeddings_with_one_table_are_compared_alike(
     assert "p < 0.05" in Path("out/comparison.txt").read_text()
 
 
-def test_runs_are_tabulated_side_by_side_in_every_format(
-    searched: dict[str, Evaluation], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_tabulated_side_by_side_in_every_format(searched, capsys):
     typed = ["evaluate-run", "poor.txt", "good.txt", "--tree=labels.csv", "--metrics=R@1,H-AP", "--levels=kind,leaf"]
     values = {f"{name}.txt": f"{100 * result['H-AP']:.1f}" for name, result in searched.items()}
     p = paired_randomization_test(
@@ -221,7 +215,7 @@ def test_runs_are_tabulated_side_by_side_in_every_format(
         assert status_of(*typed, "--out", f"table.{suffix}") == 0
         texts[suffix] = Path(f"table.{suffix}").read_text(encoding="utf-8")
     assert capsys.readouterr().out.count(texts["txt"].splitlines()[0]) == 5
-    for suffix, mark in (("tex", r"$^{\dagger}$"), ("md", "**†"), ("txt", "†")):
+    for suffix, mark in (("tex", r"$^\dagger$"), ("md", "**†"), ("txt", "†")):
         line = next(line for line in texts[suffix].splitlines() if "good" in line)
         assert values["good.txt"] + ("}" * (suffix == "tex")) + mark in line
     table = pd.read_csv("table.csv", index_col="row")
@@ -249,9 +243,7 @@ def test_runs_are_tabulated_side_by_side_in_every_format(
         ("evaluate-run poor.txt good.txt --tree labels.csv --per-query q.csv", "a single run"),
     ],
 )
-def test_lists_that_cannot_be_compared_are_refused_in_one_line(
-    searched: dict[str, Evaluation], typed: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_that_cannot_be_compared_are_refused_in_one_line(searched, typed, message, capsys):
     with pytest.raises(SystemExit) as ended:
         main(typed.split())
     errors = capsys.readouterr().err
@@ -259,7 +251,7 @@ def test_lists_that_cannot_be_compared_are_refused_in_one_line(
     assert not Path("out").exists()
 
 
-def test_code_that_a_run_names_is_not_imported(tmp_path: Path, overrides: list[str]) -> None:
+def test_code_that_a_run_names_is_not_imported(tmp_path, overrides):
     compare(TWO[:1], seeds=[0], out=tmp_path / "trained", overrides=overrides)
     run = tmp_path / "trained" / TWO[0] / "seed-0"
     recipe = yaml.safe_load((run / "recipe.yaml").read_text()) | {"data": {"name": "antigravity:geohash"}}
@@ -268,9 +260,7 @@ def test_code_that_a_run_names_is_not_imported(tmp_path: Path, overrides: list[s
     assert "antigravity" not in sys.modules
 
 
-def test_sigterm_in_a_run_ends_the_comparison_with_status_143(
-    tmp_path: Path, overrides: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_in_a_run_ends_the_comparison_with_status_143(tmp_path, overrides, monkeypatch):
     take_step = Learner.step
 
     def stopped(self: Learner, *arguments: Any, **options: Any) -> dict[str, float]:
@@ -287,14 +277,14 @@ def test_sigterm_in_a_run_ends_the_comparison_with_status_143(
 UNTRAINED = ["model.pretrained=false", "training.epochs=0"]
 
 
-def test_embeddings_without_labels_are_refused_before_anything_is_trained(tmp_path: Path, overrides: list[str]) -> None:
+def test_embeddings_without_labels_are_refused_before_anything_is_trained(tmp_path, overrides):
     np.save(tmp_path / "vectors.npy", np.eye(8))
     with pytest.raises(OptionError, match=r"vectors\.npy without labels.*--labels"):
         compare([TWO[0], str(tmp_path / "vectors.npy")], seeds=[0], out=tmp_path / "out", overrides=overrides)
     assert not (tmp_path / "out").exists()
 
 
-def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> None:
+def test_an_untrained_network_is_a_row(tmp_path, overrides):
     zero = [*overrides, *UNTRAINED]
     runs = compare(TWO, seeds=[0, 1], out=tmp_path / "out", overrides=zero)
     assert len(runs) == 4
@@ -309,7 +299,7 @@ def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> 
     make_report([run], tmp_path / "report.html")
 
 
-def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path):
     out = tmp_path / "out"
     (tmp_path / "run").mkdir()
     with pytest.raises(OptionError, match=r"no such run, folder or file: .*did you mean .*run"):
@@ -319,7 +309,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path: Pat
     assert not out.exists()
 
 
-def test_reference_is_the_first_row_or_the_one_named() -> None:
+def test_reference_is_the_first_row_or_the_one_named():
     rows = ["a, x=1", "a, x=2", "b, x=1", "b, x=2"]
     assert [choose_reference(rows, against) for against in (None, "b", "a, x=2")] == ["a, x=1", "b, x=1", "a, x=2"]
     with pytest.raises(OptionError, match="one of a, x=1; a, x=2"):
@@ -327,7 +317,7 @@ def test_reference_is_the_first_row_or_the_one_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> ResultTable:
+def table():
     """Two rows with their published ones: one metric marked, one that a row lacks, a name that formats must escape."""
     names = ["NDCG", "H-AP", "ASI", "AP[1]", "AP[2]", "R@10", "R@1"]
     rows = [["sop-happier", 0, *[0.5] * 7], ["sop-happier", 1, *[0.7] * 7], ["<b> & 100%_", 0, *[0.5] * 6, None]]
@@ -336,7 +326,7 @@ def table() -> ResultTable:
     return make_table(runs, tests=tests, published=True, notes=["† differs."])
 
 
-def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: ResultTable) -> None:
+def test_columns_stand_as_in_papers_and_published_rows_below_ours(table):
     assert table.metrics == ["R@1", "R@10", "AP[2]", "AP[1]", "H-AP", "ASI", "NDCG"]
     assert list(table.groups) == ["finest level", "level 1", "hierarchy"]
     tree = ["59.4 (+0.6)", "65.9 (−5.9)", "91.5 (−31.5) |"]
@@ -348,7 +338,7 @@ def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: ResultT
     ]
 
 
-def test_latex_is_a_booktabs_table_of_even_rows(table: ResultTable) -> None:
+def test_latex_is_a_booktabs_table_of_even_rows(table):
     lines = latex(table).splitlines()
     body = [line for line in lines if line.endswith(r"\\")]
     assert lines[1] == r"\begin{tabular}{lrccccccc}"
@@ -356,10 +346,10 @@ def test_latex_is_a_booktabs_table_of_even_rows(table: ResultTable) -> None:
     assert {line.count(" & ") for line in body[1:]} == {8}
     assert body[2].startswith(r"sop-happier & 2 & \textbf{60.0 $\pm$ 14.1} & ")
     assert body[5].startswith(r"$<$b$>$ \& 100\%\_ & 1 & -- & 50.0")
-    assert r" & 50.0$^{\dagger}$ & " in body[5]
+    assert r" & 50.0$^\dagger$ & " in body[5]
 
 
-def test_page_is_one_file_whose_table_reads_as_the_others(table: ResultTable) -> None:
+def test_page_is_one_file_whose_table_reads_as_the_others(table):
     text = html(table, title="T", lead="L", figures=[("data:,", "What it shows")])
     page = BeautifulSoup(text, "html.parser")
     assert not page.select("script, link[rel=stylesheet], [src^=http], [href^=http]")
@@ -370,7 +360,7 @@ def test_page_is_one_file_whose_table_reads_as_the_others(table: ResultTable) ->
     assert sum(int(head["colspan"]) for head in page.select("thead th[colspan]")) == len(table.metrics)
 
 
-def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
+def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold():
     runs = pd.DataFrame(
         {"recipe": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1], "X": [0.1, 0.3, 0.15, 0.15], "Y": 4 * [0.5]}
     )
@@ -381,13 +371,13 @@ def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
 
 
 @pytest.mark.parametrize(("recipes", "seeds"), [([], [0]), (TWO, []), (TWO, [1, 1]), ([TWO[0]] * 2, [0])])
-def test_nothing_to_compare_is_refused(tmp_path: Path, recipes: list[str], seeds: list[int]) -> None:
+def test_nothing_to_compare_is_refused(tmp_path, recipes, seeds):
     with pytest.raises(OptionError, match="at least one, each once"):
         compare(recipes, seeds=seeds, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_other_files_is_left_alone(tmp_path):
     (tmp_path / "manifest.json").write_text("mine")
     with pytest.raises(OptionError, match=r"with 'manifest\.json': expected a new or empty folder"):
         compare(TWO[:1], seeds=[0], out=tmp_path)
@@ -395,13 +385,13 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "manifest.json").read_text() == "mine"
 
 
-def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path: Path, overrides: list[str]) -> None:
+def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path, overrides):
     with pytest.raises(RecipeError, match="did you mean 'synthetic-happier'"):
         compare([TWO[1], "synthetic-hapier"], seeds=[0], out=tmp_path / "out", overrides=overrides)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_that_fails_lets_the_others_finish_and_is_named(tmp_path: Path, overrides: list[str]) -> None:
+def test_a_run_that_fails_lets_the_others_finish_and_is_named(tmp_path, overrides):
     grid = {"loss.lambda_": [2, 0.1]}
     with pytest.raises(
         TrainingError, match=r"1 of 2 runs failed \(synthetic-happier, loss.lambda_=2, seed 0: .*lambda_"
@@ -412,12 +402,12 @@ def test_a_run_that_fails_lets_the_others_finish_and_is_named(tmp_path: Path, ov
     assert len(compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=grid)) == 1
 
 
-def test_a_key_that_is_set_and_varied_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_is_set_and_varied_is_refused(tmp_path):
     with pytest.raises(OptionError, match=r"loss\.lambda_ in both the overrides and the grid"):
         compare(TWO[:1], seeds=[0], out=tmp_path, overrides=["loss.lambda_=0.3"], grid={"loss.lambda_": [0.1]})
 
 
-def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, overrides: list[str]) -> None:
+def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path, overrides):
     grid = read_grid(["training.epochs=1,2,3", "images.augmentation={name: none},{name: glyph, shear: 0.0}"])
     overrides = [override for override in overrides if not override.startswith("images=")]
     overrides += ["images.size=16", "images.channels=1"]
@@ -446,7 +436,7 @@ def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, over
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "/a"])
-def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path, name):
     with pytest.raises(OptionError, match="a name that a folder can have"):
         compare(TWO[:1], seeds=[0], out=tmp_path / "out", overrides=[f"name={name}"])
 
@@ -462,12 +452,12 @@ def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path: Path, na
         (["data.root=2020-01-01"], "a text, number"),
     ],
 )
-def test_impossible_grids_are_refused(options: list[str], message: str) -> None:
+def test_impossible_grids_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         read_grid(options)
 
 
-def test_settings_that_do_not_fit_a_recipe_are_refused_before_the_first_is_run(tmp_path: Path) -> None:
+def test_settings_that_do_not_fit_a_recipe_are_refused_before_the_first_is_run(tmp_path):
     with pytest.raises(RecipeError, match="unknown key 'alpha'"):
         compare(TWO, seeds=[0], out=tmp_path / "out", grid={"loss.alpha": [1, 2]})
     assert not (tmp_path / "out").exists()

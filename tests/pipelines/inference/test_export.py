@@ -25,6 +25,7 @@ from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]
 
@@ -36,13 +37,22 @@ def run_command(*arguments: object) -> int:
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> TrainedModel:
+def run(tiny_recipe, tmp_path_factory):
+    """A run at two scales, whose images are cropped."""
+    folder = tmp_path_factory.mktemp("run")
+    overrides = ("images.size=48", "images.resize=56", "evaluation.scales=[1.0, 0.7]", "training.epochs=1")
+    train(tiny_recipe(*overrides), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run):
     loaded: TrainedModel = ht.load_model(run, device="cpu")
     return loaded
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     """Crops of scikit-learn's two photographs."""
     datasets = pytest.importorskip("sklearn.datasets")
     folder = tmp_path_factory.mktemp("photos")
@@ -61,9 +71,7 @@ def prepared(photos: Path) -> torch.Tensor:
     return torch.stack([pil_to_tensor(center_crop(resize(image, [56]), [48, 48])) for image in images])
 
 
-def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any_size(
-    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
-) -> None:
+def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any_size(run, model, photos, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     assert run_command("export", run, "--images", photos, "--out", tmp_path / "out") == 0
@@ -74,17 +82,12 @@ def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any
         np.testing.assert_allclose(vectors, expected[:count], atol=1e-5)
     metadata = {key: json.loads(value) for key, value in session.get_modelmeta().custom_metadata_map.items()}
     assert metadata["preprocessing"] == model.preprocessing.model_dump(mode="json")
-    assert (metadata["levels"], metadata["level_sizes"]) == (
-        list(model.tree.level_names),
-        list(model.tree.level_sizes),
-    )
+    assert (metadata["levels"], metadata["level_sizes"]) == (list(model.tree.level_names), list(model.tree.level_sizes))
     checks = json.loads((tmp_path / "out" / "manifest.json").read_text())["parameters"]["checks"]
     assert 0 <= checks["model.onnx"] <= 1e-5
 
 
-def test_network_that_differs_is_not_written(
-    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_network_that_differs_is_not_written(run, photos, tmp_path, monkeypatch, capsys):
     def export_another(network: Any, *arguments: Any, **options: Any) -> object:
         network = copy.deepcopy(network)
         network.embedder.projection.weight.data[0] *= 1.01
@@ -99,9 +102,7 @@ def test_network_that_differs_is_not_written(
 
 
 @pytest.mark.parametrize("shard_size", [3, 100])
-def test_photos_find_themselves_in_the_embeddings_of_their_folder(
-    run: Path, model: TrainedModel, photos: Path, tmp_path: Path, shard_size: int
-) -> None:
+def test_photos_find_themselves_in_the_embeddings_of_their_folder(run, model, photos, tmp_path, shard_size):
     out = tmp_path / "embedded"
     embed(run, photos, out, labeled=False, shard_size=shard_size)
     hits = model.search(out, photos, k=3, progress=False)
@@ -115,7 +116,7 @@ def test_photos_find_themselves_in_the_embeddings_of_their_folder(
     assert (len(hits_of_one), hits_of_one["image"][0]) == (8, "flower-2.png")
 
 
-def test_the_gallery_of_a_run_knows_the_labels_of_its_images(run: Path, model: TrainedModel) -> None:
+def test_the_gallery_of_a_run_knows_the_labels_of_its_images(run, model):
     tree = ht.LabelTree.from_json(run / "tree.json")
     hits = model.search(run, torch.zeros(2, 3, 48, 48), k=2, progress=False)
     assert hits.columns.tolist() == ["photo", "rank", "image", "score", *tree.level_names]
@@ -124,9 +125,7 @@ def test_the_gallery_of_a_run_knows_the_labels_of_its_images(run: Path, model: T
         model.search(run, torch.zeros(1, 3, 48, 48), k=0, progress=False)
 
 
-def test_an_export_is_replaced_unless_its_folder_holds_something_else(
-    run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_is_replaced_unless_its_folder_holds_something_else(run, photos, tmp_path, capsys):
     pytest.importorskip("onnxscript")
     command = ("export", run, "--images", photos, "--out", tmp_path / "out")
     assert run_command(*command) == run_command(*command) == 0
@@ -136,9 +135,7 @@ def test_an_export_is_replaced_unless_its_folder_holds_something_else(
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
-def test_the_gallery_of_another_network_is_refused(
-    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
-) -> None:
+def test_the_gallery_of_another_network_is_refused(run, model, photos, tmp_path):
     write_embeddings(tmp_path / "wide.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
     with pytest.raises(ShapeError, match="embeddings of 8 dimensions in an index of 9"):
         model.search(tmp_path / "wide.parquet", photos, progress=False)
@@ -154,24 +151,15 @@ def test_the_gallery_of_another_network_is_refused(
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
-def test_missing_package_is_named_with_its_extra(
-    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
+def test_missing_package_is_named_with_its_extra(run, photos, tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackageError, match=rf'{package} is not installed; pip install "hiertree\[export\]"'):
         export(run, tmp_path / "out", images=photos)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--images", "nowhere"), "nowhere"),
-    ],
-)
-def test_export_that_cannot_be_is_one_line(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
-) -> None:
+@pytest.mark.parametrize(("arguments", "message"), [(("--images", "nowhere"), "nowhere")])
+def test_export_that_cannot_be_is_one_line(run, tmp_path, capsys, arguments, message):
     assert run_command("export", run, *arguments, "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
     assert message in printed
@@ -179,9 +167,7 @@ def test_export_that_cannot_be_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_others(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_others(run, tmp_path, capsys):
     run_copy = shutil.copytree(run, tmp_path / "run")
     recipe = yaml.safe_load((run_copy / "recipe.yaml").read_text())
     recipe["data"] = {"name": "folder", "root": str(tmp_path / "gone"), "levels": ["kind", "landmark"]}
@@ -192,7 +178,7 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     assert "name others by --images" in printed
 
 
-def test_unknown_labels_of_a_gallery_are_missing(tmp_path: Path) -> None:
+def test_unknown_labels_of_a_gallery_are_missing(tmp_path):
     table = {
         "image": ["a.jpg", "b.jpg"],
         "kind": ["bird", "dog"],

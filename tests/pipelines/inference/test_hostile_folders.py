@@ -59,16 +59,14 @@ def _module_inside(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def honest(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def honest(tiny_recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("honest") / "run"
     train(tiny_recipe("training.epochs=1"), folder)
     return folder
 
 
 @pytest.fixture(params=[_pickled, _pickled_by_torch, _checkpoint_of_timm, _module_inside])
-def hostile(
-    request: pytest.FixtureRequest, honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Path, Path]:
+def hostile(request, honest, tmp_path, monkeypatch):
     """The folder, and the file that its code would make."""
     folder, mark = tmp_path / "evil", tmp_path / "code has run"
     shutil.copytree(honest, folder)
@@ -87,9 +85,7 @@ def hostile(
     return folder, mark
 
 
-def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(
-    hostile: tuple[Path, Path], tiny_recipe: Tiny, tmp_path: Path
-) -> None:
+def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(hostile, tiny_recipe, tmp_path):
     folder, mark = hostile
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "photos" / "a.png")
@@ -120,7 +116,7 @@ def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(
         *(("interpolation", "cubic"), ("antialias", False), ("border", [0, 0]), ("border", [0, 0, 256]), ("new", 1)),
     ],
 )
-def test_preprocessing_that_is_none_is_one_error(honest: Path, tmp_path: Path, key: str, value: object) -> None:
+def test_preprocessing_that_is_none_is_one_error(honest, tmp_path, key, value):
     folder = tmp_path / "run"
     shutil.copytree(honest, folder)
     settings = json.loads((folder / "model.json").read_text())
@@ -131,9 +127,7 @@ def test_preprocessing_that_is_none_is_one_error(honest: Path, tmp_path: Path, k
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused_wherever_they_are_read(
-    honest: Path, tiny_recipe: Tiny, tmp_path: Path, value: float
-) -> None:
+def test_weights_that_are_not_finite_are_refused_wherever_they_are_read(honest, tiny_recipe, tmp_path, value):
     folder = tmp_path / "run"
     shutil.copytree(honest, folder)
     weights = load_file(folder / "model.safetensors")
@@ -153,7 +147,7 @@ def test_weights_that_are_not_finite_are_refused_wherever_they_are_read(
         ht.load_model(folder)
 
 
-def test_a_network_that_overflows_gives_no_embeddings(honest: Path) -> None:
+def test_a_network_that_overflows_gives_no_embeddings(honest):
     model = ht.load_model(honest, device="cpu")
     with torch.no_grad():
         model.network.projection.weight.fill_(3e38)
@@ -161,9 +155,7 @@ def test_a_network_that_overflows_gives_no_embeddings(honest: Path) -> None:
         model.embed(torch.rand(2, 3, 16, 16), progress=False)
 
 
-def test_a_name_to_import_counts_where_the_caller_gives_it(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_to_import_counts_where_the_caller_gives_it(tiny_recipe, tmp_path, monkeypatch):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "given_networks.py").write_text(
         "from torch import nn\n"
@@ -188,7 +180,7 @@ def test_a_name_to_import_counts_where_the_caller_gives_it(
     assert embed(tmp_path / "run", tmp_path / "photos", tmp_path / "embedded", **arguments).images == 1
 
 
-def test_arrays_of_python_objects_are_not_unpickled(tmp_path: Path) -> None:
+def test_arrays_of_python_objects_are_not_unpickled(tmp_path):
     mark, folder = tmp_path / "code has run", tmp_path / "evil"
     folder.mkdir()
     objects = np.array([Payload(mark)] * 3, dtype=object)

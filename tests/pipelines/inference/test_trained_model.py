@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import hiertree as ht
-from hiertree.datasets import ImageDataset, load_synthetic
-from hiertree.errors import CheckpointError, DeviceError, HiertreeError, ImageError, InputError, ShapeError
+from hiertree.datasets import load_synthetic
+from hiertree.errors import CheckpointError, DeviceError, ImageError, InputError, ShapeError
 from hiertree.pipelines.inference import TrainedModel
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -30,19 +29,19 @@ OVERRIDES = ("data.image_size=20", "images.resize=18", "evaluation.scales=[0.5, 
 
 
 @pytest.fixture(scope="module")
-def run(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tiny_recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     train(tiny_recipe(*OVERRIDES), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def test_set(tiny_recipe: Tiny) -> ImageDataset:
+def test_set(tiny_recipe):
     return load_synthetic("test", **tiny_recipe(*OVERRIDES).data.options())
 
 
 @pytest.fixture(scope="module")
-def embeddings(run: Path) -> NDArray[np.float32]:
+def embeddings(run):
     """What the run itself computed."""
     with np.load(run / "embeddings.npz") as arrays:
         vectors: NDArray[np.float32] = arrays["embeddings"]
@@ -50,13 +49,13 @@ def embeddings(run: Path) -> NDArray[np.float32]:
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> TrainedModel:
+def model(run):
     loaded: TrainedModel = ht.load_model(run, device="cpu")
     return loaded
 
 
 @pytest.fixture(scope="module")
-def photos(test_set: ImageDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(test_set, tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
     (folder / "inner").mkdir()
     for row in range(len(test_set)):
@@ -72,9 +71,7 @@ def assert_same(vectors: NDArray[np.float32], expected: NDArray[np.float32]) -> 
     assert (vectors * expected).sum(axis=1).min() >= 0.9999
 
 
-def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
-    model: TrainedModel, test_set: ImageDataset, photos: Path, embeddings: NDArray[np.float32]
-) -> None:
+def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(model, test_set, photos, embeddings):
     files = [photos / ("inner" if row >= 8 else ".") / f"{row:02d}.png" for row in range(len(test_set))]
     decoded = [test_set.images[row] for row in range(len(test_set))]
     tensor = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in decoded])
@@ -85,9 +82,7 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     assert_same(model.embed(decoded[3]), embeddings[3:4])
 
 
-def test_the_type_that_torch_makes_by_default_changes_no_embedding(
-    run: Path, photos: Path, embeddings: NDArray[np.float32]
-) -> None:
+def test_the_type_that_torch_makes_by_default_changes_no_embedding(run, photos, embeddings):
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float16)
     try:
@@ -97,7 +92,7 @@ def test_the_type_that_torch_makes_by_default_changes_no_embedding(
     assert_same(vectors, embeddings)
 
 
-def test_images_in_memory_are_embedded_as_their_files_are(model: TrainedModel, tmp_path: Path) -> None:
+def test_images_in_memory_are_embedded_as_their_files_are(model, tmp_path):
     random = np.random.default_rng(0)
     sized = [random.integers(0, 256, (20 + row, 33 - row, 3), dtype=np.uint8) for row in range(5)]
     files = [tmp_path / f"{row}.png" for row in range(5)]
@@ -143,7 +138,7 @@ class Stream(IterableDataset[dict[str, object]]):
         return ({"label": label, "image": image} for image, label in map(self.squares.__getitem__, range(7)))
 
 
-def test_loaders_are_embedded_in_their_order(model: TrainedModel, tmp_path: Path) -> None:
+def test_loaders_are_embedded_in_their_order(model, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (7, 20, 20, 3), dtype=np.uint8)
     files = [tmp_path / f"{row}.png" for row in range(7)]
     for file, image in zip(files, pixels, strict=True):
@@ -170,9 +165,7 @@ def test_loaders_are_embedded_in_their_order(model: TrainedModel, tmp_path: Path
         model.embed(normalized)
 
 
-def test_model_knows_its_classes_and_its_preprocessing(
-    model: TrainedModel, run: Path, tiny_recipe: Tiny, test_set: ImageDataset
-) -> None:
+def test_model_knows_its_classes_and_its_preprocessing(model, run, tiny_recipe, test_set):
     assert model.tree == load_synthetic("train", **tiny_recipe(*OVERRIDES).data.options()).tree
     assert ht.LabelTree.from_json(run / "tree.json") == test_set.drop_absent_classes().tree
     assert model.embedding_size == 8
@@ -182,7 +175,7 @@ def test_model_knows_its_classes_and_its_preprocessing(
     assert metadata["scales"] == [0.5, 1.0]
 
 
-def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDataset) -> None:
+def test_results_carry_the_names_of_their_images(run, test_set):
     names = [test_set.images.name(row) for row in range(len(test_set))]
     with np.load(run / "embeddings.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == names
@@ -218,17 +211,17 @@ def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDatas
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_image_is_refused(model: TrainedModel, images: object, error: type[HiertreeError]) -> None:
+def test_what_is_no_image_is_refused(model, images, error):
     with pytest.raises(error):
         model.embed(images)
 
 
-def test_folder_without_images_is_refused(model: TrainedModel, tmp_path: Path) -> None:
+def test_folder_without_images_is_refused(model, tmp_path):
     with pytest.raises(ImageError, match="without images"):
         model.embed(tmp_path)
 
 
-def test_unfinished_run_and_absent_device_are_refused(run: Path, tmp_path: Path) -> None:
+def test_unfinished_run_and_absent_device_are_refused(run, tmp_path):
     unfinished = shutil.copytree(run, tmp_path / "run")
     (unfinished / "model.json").unlink()
     with pytest.raises(CheckpointError, match=r"not finished.*hiertree train .* finishes it"):
@@ -242,16 +235,14 @@ def test_unfinished_run_and_absent_device_are_refused(run: Path, tmp_path: Path)
         ht.load_model(run, device="gpu")
 
 
-def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused_in_words(tmp_path):
     for folder, problem in ((tmp_path, "holds no model.json"), (tmp_path / "absent", "no folder .*absent")):
         with pytest.raises(CheckpointError, match=f"{problem}: expected the folder of a finished run"):
             ht.load_model(folder)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(
-    model: TrainedModel, test_set: ImageDataset, tmp_path: Path, workers: int
-) -> None:
+def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(model, test_set, tmp_path, workers):
     gray = [np.array(test_set.images[row].convert("L")) for row in range(8)]
     for bits, suffix, scale in ((8, "png", 1), (16, "png", 257), (16, "tif", 257)):
         (tmp_path / f"{suffix}{bits}").mkdir()
@@ -265,14 +256,14 @@ def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(
     np.testing.assert_array_equal(model.embed(decoded), expected)
 
 
-def test_a_photo_above_the_limit_is_refused(model: TrainedModel, photos: Path) -> None:
+def test_a_photo_above_the_limit_is_refused(model, photos):
     with pytest.raises(ImageError, match="20 × 20 pixels: expected at most 399 pixels"):
         model.embed(photos, max_pixels=399)
     with pytest.raises(ImageError, match=r"images\.max_pixels"):
         model.embed(photos, workers=1, max_pixels=399)
 
 
-def test_an_image_that_workers_cannot_decode_ends_the_process(run: Path, tmp_path: Path) -> None:
+def test_an_image_that_workers_cannot_decode_ends_the_process(run, tmp_path):
     (tmp_path / "bad.png").write_text("no image")
     script = f"import hiertree; hiertree.load_model({str(run)!r}).embed({str(tmp_path)!r}, workers=1)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)

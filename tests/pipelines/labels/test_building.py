@@ -39,13 +39,19 @@ def test_a_small_table_end_to_end(small, tmp_path):
     result = build(small(), out=tmp_path / "out")
     assert {path.name for path in result.folder.iterdir()} == set(STEPS) == set(result.steps)
     assert {path.name for path in result.exported.iterdir()} == EXPORTED
-    assert result.report["landmarks"] == 19
-    assert result.report["with_label"] == 17
-    assert result.report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
-    assert result.report["kept"] == len(result.tree) == 15
-    assert result.report["distinct_labels"] == 10
-    assert result.report["scraped_ids_without_landmark"] == 1
-    assert result.report["mended_labels"] == {"Road bridge": "road bridge", "church building (1909)": "church building"}
+    assert (
+        result.report.items()
+        >= {
+            "landmarks": 19,
+            "with_label": 17,
+            "kept": 15,
+            "distinct_labels": 10,
+            "scraped_ids_without_landmark": 1,
+            "dropped": {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1},
+            "mended_labels": {"Road bridge": "road bridge", "church building (1909)": "church building"},
+        }.items()
+    )
+    assert len(result.tree) == 15
     first = rows(result.exported / "hierarchical.csv")[0]
     assert first == {
         "landmark_id": "0",

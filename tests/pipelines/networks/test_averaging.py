@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +27,10 @@ def train_noting_weights(recipe: Recipe, out: Path, *, broken_at: int | None = N
     """Train, perhaps until Ctrl-C before a step; gives the weights after each step."""
     take_step, noted = Learner.step, []
 
-    def step(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+    def step(self: Learner, *batch: torch.Tensor, step: int, **options: Any) -> dict[str, float]:
         if step == broken_at:
             raise KeyboardInterrupt
-        values = take_step(self, images, paths, step=step)
+        values = take_step(self, *batch, step=step, **options)
         noted.append({name: tensor.clone() for name, tensor in self.embedder.state_dict().items()})
         return values
 
@@ -39,7 +40,7 @@ def train_noting_weights(recipe: Recipe, out: Path, *, broken_at: int | None = N
     return noted
 
 
-def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny_recipe, tmp_path):
     recipe = tiny_recipe(*AVERAGED)
     noted = train_noting_weights(recipe, tmp_path)
     average = noted[0]
@@ -59,7 +60,7 @@ def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny
 
 
 @pytest.mark.parametrize("broken_at", [1, 4])
-def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path: Path, broken_at: int) -> None:
+def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe, tmp_path, broken_at):
     recipe = tiny_recipe(*AVERAGED, "training.checkpoint_every_steps=1")
     train(recipe, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -70,7 +71,7 @@ def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path
     assert all(torch.equal(tensor, broken[name]) for name, tensor in uninterrupted.items())
 
 
-def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe, tmp_path):
     averaged = train_noting_weights(tiny_recipe(*AVERAGED), tmp_path / "averaged")
     reference = train_noting_weights(tiny_recipe(*AVERAGED, "training.ema_decay=null"), tmp_path / "plain")
     assert all(torch.equal(tensor, reference[-1][name]) for name, tensor in averaged[-1].items())

@@ -43,7 +43,7 @@ class Failing(nn.Module):
 
 
 @pytest.fixture
-def own_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_networks(tmp_path, monkeypatch):
     """A module ``my_networks`` on the Python path."""
     folder = tmp_path / "code"
     folder.mkdir()
@@ -60,9 +60,7 @@ def trained(recipe: Recipe, out: Path) -> Embedder:
     return load_embedder(out, backbone=name if name.startswith("my_networks:") else None)
 
 
-def test_pretrained_transformer_at_another_size_has_its_positions_interpolated(
-    tiny_recipe: Tiny, tmp_path: Path
-) -> None:
+def test_pretrained_transformer_at_another_size_has_its_positions_interpolated(tiny_recipe, tmp_path):
     source = timm.create_model("test_vit", num_classes=0)
     save_file(source.state_dict(), tmp_path / "weights.safetensors")
     settings = ("model.backbone=test_vit", "model.pooling=backbone", "images.size=64", "training.epochs=1")
@@ -73,9 +71,7 @@ def test_pretrained_transformer_at_another_size_has_its_positions_interpolated(
     assert torch.equal(network.network.blocks[0].attn.qkv.weight, source.blocks[0].attn.qkv.weight)
 
 
-def test_network_of_the_hub_is_built_from_its_cache_and_needs_no_hub_afterwards(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_network_of_the_hub_is_built_from_its_cache_and_needs_no_hub_afterwards(tiny_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     recipe = ("model.backbone=hf-hub:someone/small", "model.pretrained=true", "images.size=32", "training.epochs=1")
@@ -98,7 +94,7 @@ def test_network_of_the_hub_is_built_from_its_cache_and_needs_no_hub_afterwards(
     assert ht.load_model(tmp_path / "run").preprocessing.mean == (0.1, 0.2, 0.3)
 
 
-def test_image_tower_of_open_clip_is_the_one_of_the_whole_model(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_image_tower_of_open_clip_is_the_one_of_the_whole_model(tiny_recipe, tmp_path):
     import open_clip
 
     save_tiny_clip(tmp_path)
@@ -128,16 +124,14 @@ def test_image_tower_of_open_clip_is_the_one_of_the_whole_model(tiny_recipe: Tin
     ],
     ids=str,
 )
-def test_what_a_source_does_not_have_is_one_error(settings: dict[str, object], message: str) -> None:
+def test_what_a_source_does_not_have_is_one_error(settings, message):
     with pytest.raises(RecipeError, match=message) as refused:
         Embedder(ModelSettings.model_validate({"pooling": "backbone", **settings}), channels=3, size=224)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("definition", ["tower, width: 6, backbone", "maps, , gem"])
-def test_network_of_ones_own_is_trained_saved_and_loaded(
-    tiny_recipe: Tiny, tmp_path: Path, own_networks: Path, definition: str
-) -> None:
+def test_network_of_ones_own_is_trained_saved_and_loaded(tiny_recipe, tmp_path, own_networks, definition):
     attribute, options, pooling = definition.split(", ")
     name = f"my_networks:{attribute}"
     backbone = [f"model.backbone={name}", f"model.backbone_options={{{options}}}"]
@@ -148,7 +142,7 @@ def test_network_of_ones_own_is_trained_saved_and_loaded(
     assert model.embed(torch.zeros(1, 3, 16, 16)).shape == (1, 8)
 
 
-def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe: Tiny, own_networks: Path) -> None:
+def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe, own_networks):
     with pytest.raises(RecipeError, match=r"without model\.mean and model\.std"):
         train(tiny_recipe("model.backbone=my_networks:tower", "model.pooling=backbone"), own_networks / "run")
 
@@ -170,9 +164,7 @@ def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe: Tiny
         ("C:/networks:tower", "backbone", RecipeError, "module:attribute"),
     ],
 )
-def test_module_that_gives_no_network_is_one_error(
-    tiny_recipe: Tiny, own_networks: Path, name: str, pooling: str, error: type[Exception], message: str
-) -> None:
+def test_module_that_gives_no_network_is_one_error(tiny_recipe, own_networks, name, pooling, error, message):
     with pytest.raises(error, match=message):
         train(tiny_recipe(f"model.backbone={name}", f"model.pooling={pooling}", *PLAIN), own_networks / "run")
     assert not (own_networks / "run").exists()

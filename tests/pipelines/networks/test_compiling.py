@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partialmethod
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,13 +11,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from hiertree.errors import RecipeError
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 
-def test_compiled_run_keeps_what_an_uncompiled_one_keeps(
-    tiny_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_run_keeps_what_an_uncompiled_one_keeps(tiny_recipe, tmp_path, monkeypatch):
     """With the backend that runs the traced graph as it is: the others take a minute to translate it."""
     options = ("training.epochs=2", "training.ema_decay=0.5", "model.freeze_backbone_epochs=1", "evaluation.every=1")
     train(tiny_recipe(*options), tmp_path / "plain")
@@ -36,9 +32,7 @@ def test_compiled_run_keeps_what_an_uncompiled_one_keeps(
         torch.testing.assert_close(eager, compiled)
 
 
-def test_compiler_that_fails_is_named_with_the_setting(
-    tiny_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiler_that_fails_is_named_with_the_setting(tiny_recipe, tmp_path, monkeypatch):
     def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., object]:
         raise OSError("no working C++ compiler found")
 

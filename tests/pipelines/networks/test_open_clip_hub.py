@@ -33,7 +33,7 @@ TREE = [("natural", "lake"), ("natural", "mountain"), ("human-made", "church"), 
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hub(tmp_path_factory):
     """A cache of the hub that holds one model, as open_clip saves and huggingface_hub keeps it."""
     from open_clip.push_to_hf_hub import save_for_hf
 
@@ -58,7 +58,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["hf-hub", "local-dir"])
-def name(request: pytest.FixtureRequest, hub: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def name(request, hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(hub))
     monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(hub))
@@ -67,7 +67,7 @@ def name(request: pytest.FixtureRequest, hub: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     folder, draw = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for index, path in enumerate(TREE * 2):
         file = folder.joinpath(*path, f"{index}.png")
@@ -76,7 +76,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_images_and_texts_are_embedded_as_open_clip_does(name: str, photos: Path, tmp_path: Path) -> None:
+def test_images_and_texts_are_embedded_as_open_clip_does(name, photos, tmp_path):
     clip, _, view = open_clip.create_model_and_transforms(name)
     clip.eval()
     tokenize, files = open_clip.get_tokenizer(name), sorted(photos.rglob("*.png"))
@@ -95,7 +95,7 @@ def test_images_and_texts_are_embedded_as_open_clip_does(name: str, photos: Path
     np.testing.assert_allclose(ClipEncoder(model=name, prompts=prompts).encode(TEXTS), classifier, atol=1e-5)
 
 
-def test_the_saved_network_needs_neither_hub_nor_folder(name: str, hub: Path, photos: Path, tmp_path: Path) -> None:
+def test_the_saved_network_needs_neither_hub_nor_folder(name, hub, photos, tmp_path):
     model = pretrained_model(f"open_clip:{name}")
     network = Embedder(model, channels=3, size=32)
     assert "hf-hub" not in network.settings.model_dump_json()
@@ -111,7 +111,7 @@ def test_the_saved_network_needs_neither_hub_nor_folder(name: str, hub: Path, ph
         load_embedder(tmp_path)
 
 
-def test_texts_are_a_gallery_and_search_a_gallery(name: str, photos: Path, tmp_path: Path) -> None:
+def test_texts_are_a_gallery_and_search_a_gallery(name, photos, tmp_path):
     model, table = ht.load_model(f"open_clip:{name}", device="cpu"), tmp_path / "labels.csv"
     table.write_text("\n".join(["kind,landmark", *(",".join(path) for path in TREE * 3)]))
     command = ["embed", f"open_clip:{name}", "--texts", str(table), "--template", "a photo of a {}"]
@@ -143,7 +143,7 @@ def test_texts_are_a_gallery_and_search_a_gallery(name: str, photos: Path, tmp_p
 
 
 @pytest.mark.parametrize("parents", ["text", "leaves"])
-def test_zero_shot_gives_each_level_its_best_text(name: str, photos: Path, parents: str) -> None:
+def test_zero_shot_gives_each_level_its_best_text(name, photos, parents):
     model, tree = ht.load_model(f"open_clip:{name}", device="cpu"), ht.LabelTree.from_paths(TREE)
     result = model.classify(photos, tree, templates=TEMPLATES, parents=parents, progress=False)
     images = model.embed(photos, progress=False)
@@ -168,7 +168,7 @@ def test_zero_shot_gives_each_level_its_best_text(name: str, photos: Path, paren
     assert values["mistake-severity"] == pytest.approx(np.mean(heights))
 
 
-def test_paths_of_several_depths_are_classified_and_measured(hub: Path, photos: Path) -> None:
+def test_paths_of_several_depths_are_classified_and_measured(hub, photos):
     model = ht.load_model(f"open_clip:local-dir:{next(hub.glob('models--*/snapshots/*'))}", device="cpu")
     tree = ht.LabelTree.from_paths([("natural", "lake"), ("natural", "tree", "oak"), ("bridge",)], uneven="unknown")
     result = model.classify(photos, tree, progress=False)
@@ -191,7 +191,7 @@ def test_paths_of_several_depths_are_classified_and_measured(hub: Path, photos: 
         result.measure(expected[:3])
 
 
-def test_what_is_no_model_of_open_clip_is_one_line(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_model_of_open_clip_is_one_line(hub, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MissingResourceError, match=r"open_clip:hf-hub:no/one.*`hf download no/one`"):
         ht.load_model("open_clip:hf-hub:no/one")
@@ -218,7 +218,7 @@ def test_what_is_no_model_of_open_clip_is_one_line(hub: Path, tmp_path: Path, mo
         model.classify(tmp_path)
 
 
-def test_no_code_of_a_repository_is_asked_for(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_code_of_a_repository_is_asked_for(hub, tmp_path, monkeypatch):
     config = {"model_cfg": {**CONFIG, "text_cfg": {**CONFIG["text_cfg"], "hf_tokenizer_name": "x/y"}}}
     config["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"trust_remote_code": True}
     (tmp_path / "open_clip_config.json").write_text(json.dumps(config))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 from torch.nn.functional import normalize
@@ -14,7 +11,6 @@ from hiertree.errors import RecipeError
 from hiertree.pipelines.networks.embedder import Embedder, embed_at_scales, require_sizes
 from hiertree.pipelines.networks.settings import ModelSettings
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import EvaluationSettings
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
@@ -23,7 +19,7 @@ IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torc
 
 
 @pytest.mark.parametrize("backbone", ["resnet18", "small_cnn"])
-def test_embedding_is_the_unit_mean_of_those_at_each_scale(backbone: str) -> None:
+def test_embedding_is_the_unit_mean_of_those_at_each_scale(backbone):
     embedder = Embedder(ModelSettings(backbone=backbone, width=4, embedding_size=6), channels=3).eval()
     with torch.inference_mode():
         half, double = (resize(IMAGES.float(), size, antialias=True) for size in ([32, 24], [128, 96]))
@@ -32,7 +28,7 @@ def test_embedding_is_the_unit_mean_of_those_at_each_scale(backbone: str) -> Non
         assert torch.equal(embed_at_scales(embedder, IMAGES, (1.0,)), embedder(IMAGES))
 
 
-def test_run_measures_at_the_recipes_scales(tiny_recipe: Callable[..., Recipe]) -> None:
+def test_run_measures_at_the_recipes_scales(tiny_recipe):
     recipe = tiny_recipe("evaluation.scales=[0.5, 1, 1.5]")
     paths = torch.tensor([[0, 0], [0, 1]]).numpy()
     learner = Learner(recipe, build_fabric(recipe.training), class_paths=paths, steps_per_epoch=1)
@@ -43,16 +39,14 @@ def test_run_measures_at_the_recipes_scales(tiny_recipe: Callable[..., Recipe]) 
         assert not torch.allclose(embeddings, learner.embedder(images))
 
 
-def test_backbone_of_one_image_size_refuses_scales() -> None:
+def test_backbone_of_one_image_size_refuses_scales():
     embedder = Embedder(ModelSettings(backbone="vit_tiny_patch16_224", pooling="backbone"), channels=3)
     require_sizes(embedder, 224, (1.0,))
     with pytest.raises(RecipeError, match="images of one size"):
         require_sizes(embedder, 224, (1.0, 1.4142))
 
 
-def test_size_that_a_backbone_cannot_have_is_refused_before_the_run_writes(
-    tmp_path: Path, tiny_recipe: Callable[..., Recipe]
-) -> None:
+def test_size_that_a_backbone_cannot_have_is_refused_before_the_run_writes(tmp_path, tiny_recipe):
     recipe = tiny_recipe("model.backbone=vit_tiny_patch16_224", "model.pooling=backbone", "images.size=8")
     with pytest.raises(RecipeError, match=r"images\.size=8 with vit_tiny_patch16_224 .*change it"):
         train(recipe, tmp_path / "run")
@@ -68,8 +62,8 @@ def test_size_that_a_backbone_cannot_have_is_refused_before_the_run_writes(
     ],
 )
 def test_patches_that_leave_out_a_part_of_each_image_are_warned_of_before_training(
-    tiny_recipe: Callable[..., Recipe], capsys: pytest.CaptureFixture[str], backbone: str, size: int, warning: str
-) -> None:
+    tiny_recipe, capsys, backbone, size, warning
+):
     pooling = "backbone" if backbone.startswith("vit") else "gem"
     recipe = tiny_recipe(f"model.backbone={backbone}", f"model.pooling={pooling}", f"images.size={size}")
     Learner(recipe, build_fabric(recipe.training), class_paths=torch.tensor([[0]]).numpy(), steps_per_epoch=1)
@@ -78,6 +72,6 @@ def test_patches_that_leave_out_a_part_of_each_image_are_warned_of_before_traini
 
 
 @pytest.mark.parametrize("scales", [[], [0], [1, -1], [float("inf")]])
-def test_scales_that_are_none_are_refused(scales: list[float]) -> None:
+def test_scales_that_are_none_are_refused(scales):
     with pytest.raises(ValueError, match="scales"):
         EvaluationSettings.model_validate({"scales": scales})

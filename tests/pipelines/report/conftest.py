@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from hiertree.datasets import ImageDataset
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -19,7 +17,7 @@ SMALL = [
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def runs(tmp_path_factory):
     """Folders of a finished Smooth-AP run and a finished HAPPIER run on the same images."""
     os.environ.setdefault("HIERTREE_PROGRESS", "0")
     names = ("synthetic-smooth-ap", "synthetic-happier")
@@ -27,6 +25,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def images() -> ImageDataset:
+def images():
     """The images that the runs were measured on."""
     return load_split(load_recipe("synthetic-happier", SMALL), "test")

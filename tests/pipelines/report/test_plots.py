@@ -20,7 +20,6 @@ from hiertree.pipelines.pages import RUN_COLORS
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.figures import learning_curves
 from hiertree.pipelines.report.plots import (
-    class_means,
     confusion_matrix,
     error_severity,
     first_wrong_items,
@@ -34,7 +33,7 @@ from hiertree.pipelines.report.queries_and_gallery import sample_of
 
 
 @pytest.fixture(scope="module")
-def page(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+def page(runs, tmp_path_factory):
     path = make_report(runs, tmp_path_factory.mktemp("page") / "report.html", queries=1, hits=2)
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
@@ -145,21 +144,6 @@ def test_every_point_of_the_page_says_which_image_it_is(runs, page):
         assert len(titles) == count
         assert all(" › " in title for title in titles)
         assert len({title.split(" › ")[0] for title in titles}) == top
-
-
-def test_a_map_of_class_means_has_a_point_for_each_class(runs, tmp_path):
-    pytest.importorskip("sklearn")
-    path = make_report(runs, tmp_path / "report.html", queries=1, hits=2, projection="class-means")
-    with np.load(runs[1] / "embeddings.npz") as arrays:
-        vectors, classes = arrays["embeddings"].astype(np.float64), arrays["paths"][:, -1]
-    section = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one("#map")
-    for figure in section.select("figure"):
-        titles = [title.text for title in figure.select("svg title")]
-        assert len(titles) == len(set(titles)) == len(np.unique(classes))
-    assert section.p.text.startswith(f"The means of {len(np.unique(classes))} classes in two dimensions by t-SNE")
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    expected = [vectors[classes == label].mean(axis=0) for label in range(classes.max() + 1)]
-    assert class_means(3 * vectors, classes) == pytest.approx(np.array(expected), abs=1e-12)
 
 
 def test_training_curves_are_axes():

@@ -6,7 +6,7 @@ import numpy as np
 
 from hiertree.metrics import evaluate
 from hiertree.pipelines.pair_scores import nearest_images
-from hiertree.pipelines.report.rankings import choose_queries, ranked_images
+from hiertree.pipelines.report.rankings import ranked_images
 
 
 def nearest(embeddings, queries, count):
@@ -61,20 +61,3 @@ def test_first_hits_agree_with_the_metric():
     paths[:, 1] += 3 * paths[:, 0]
     first = [shared_levels[0] == 2 for _, shared_levels in ranked(embeddings, paths, list(range(60)), count=1)]
     assert np.mean(first) == evaluate(embeddings, paths, metrics=["R@1"]).summary()["R@1"]
-
-
-def test_queries_come_from_as_many_coarsest_categories_as_there_are():
-    paths = np.stack([np.repeat(np.arange(6), 10), np.repeat(np.arange(30), 2)], axis=1)
-    for seed in range(5):
-        assert sorted(paths[choose_queries(paths, count=6, seed=seed), 0]) == list(range(6))
-        assert np.bincount(paths[choose_queries(paths, count=9, seed=seed), 0]).max() == 2
-
-
-def test_queries_follow_from_the_seed():
-    paths = np.repeat(np.arange(50), 4)[:, None]
-    draws = [tuple(choose_queries(paths, count=5, seed=seed)) for seed in (0, 0, 1)]
-    assert draws[0] == draws[1] != draws[2]
-
-
-def test_an_image_alone_in_its_class_is_no_query():
-    assert set(choose_queries(PATHS, count=5, seed=0)) == {0, 1}

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path
 
 
 @pytest.fixture(scope="module")
-def sop(tmp_path_factory: pytest.TempPathFactory) -> Places:
+def sop(tmp_path_factory):
     """A run on SOP, and the folder of its images."""
     folder = tmp_path_factory.mktemp("sop")
     return trained("sop", "sop-happier", folder)[0], folder / "elsewhere"
@@ -69,7 +68,7 @@ def write_image(path: Path, gray: int) -> None:
     Image.new("RGB", (16, 16), (gray, gray, gray)).save(path)
 
 
-def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embeddings_of_a_run_give_its_metrics(tmp_path, capsys):
     run, metrics = trained("sop", "sop-happier", tmp_path, "evaluation.scales=[0.75, 1]", "training.ema_decay=0.5")
     out = tmp_path / "out"
     assert status_of("embed", run, tmp_path / "elsewhere", "--out", out, "--shard-size", "5") == 0
@@ -86,7 +85,7 @@ def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.Cap
     assert {path.name.partition("-")[0] for path in out.iterdir()} == {"part", "manifest.json"}
 
 
-def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
+def test_queries_and_gallery_are_apart(tmp_path):
     run, _ = trained("dyml-vehicle", "dyml-vehicle-happier", tmp_path)
     embedded = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
     assert len(evaluate_file(embedded.folder, protocol="dyml")) == 3
@@ -94,9 +93,7 @@ def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
         evaluate_file(embedded.folder, gallery=embedded.folder)
 
 
-def test_interrupted_call_goes_on_after_its_last_whole_shard(
-    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interrupted_call_goes_on_after_its_last_whole_shard(sop, tmp_path, monkeypatch, capsys):
     run, photos = sop
     undisturbed, out = tmp_path / "whole", tmp_path / "out"
     embed(run, photos, undisturbed, shard_size=5)
@@ -127,9 +124,7 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(
     assert np.array_equal(vectors(out), vectors(undisturbed))
 
 
-def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(
-    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(sop, tmp_path, monkeypatch):
     run, _ = sop
     for folder, gray in (("a", 30), ("b", 200)):
         for number in range(6):
@@ -152,7 +147,7 @@ def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewher
         embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
 
 
-def test_images_without_files_are_known_by_their_pixels() -> None:
+def test_images_without_files_are_known_by_their_pixels():
     pixels = np.random.default_rng(0).integers(0, 255, (2, 4, 4), dtype=np.uint8)
     source, changed = (ArrayImages(array, names=["a", "b"]) for array in (pixels, pixels + 1))
     both_sources = JoinedImages(source, SelectedImages(changed, np.array([1])))
@@ -160,9 +155,7 @@ def test_images_without_files_are_known_by_their_pixels() -> None:
     assert stamp_of(both_sources, 2) == stamp_of(changed, 1)
 
 
-def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
-    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sigterm_ends_with_status_143_and_keeps_whole_shards(sop, tmp_path, monkeypatch, capsys):
     run, photos = sop
     undisturbed, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
     embed(run, photos, undisturbed, shard_size=5)
@@ -183,14 +176,14 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
-def test_folder_whose_name_is_not_utf8_takes_embeddings(sop: Places, tmp_path: Path) -> None:
+def test_folder_whose_name_is_not_utf8_takes_embeddings(sop, tmp_path):
     run, photos = sop
     out = tmp_path / os.fsdecode(b"caf\xe9")
     embed(run, photos, out, shard_size=5)
     assert len(vectors(out)) == 12
 
 
-def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(sop: Places, tmp_path: Path) -> None:
+def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(sop, tmp_path):
     run, _ = sop
     stored = read_embeddings(run)
     assert stored.tree is not None
@@ -199,7 +192,7 @@ def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(sop: Pl
     assert labels == [name.split("_final")[0] for name in stored.queries.names]
 
 
-def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
+def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path):
     write_benchmark("sop", tmp_path / "data")
     backbone = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
     assert isinstance(backbone, FeatureBackbone)
@@ -223,7 +216,7 @@ def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_f
     np.testing.assert_allclose(np.abs(first), np.abs(expected), atol=1e-4)
 
 
-def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_embedded_is_refused(tmp_path):
     write_benchmark("sop", tmp_path / "data")
     overrides = ["model.pretrained=false", "data.verify=structure"]
     with pytest.raises(OptionError, match="train it first"):
@@ -250,9 +243,7 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
             embed(run, tmp_path / "data", tmp_path / "embedded", **setting)
 
 
-def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(
-    sop: Places, tmp_path: Path
-) -> None:
+def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(sop, tmp_path):
     run, photos = sop
     first = embed(run, photos, tmp_path / "out")
     contents = {path.name: path.read_bytes() for path in first.folder.iterdir()}
@@ -263,7 +254,7 @@ def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path):
     """A disk of a quarter of a megabyte; skips where one cannot be mounted."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -274,9 +265,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
-    sop: Places, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(sop, tmp_path, small_disk, monkeypatch):
     run, photos = sop
     finish = EmbeddingFiles.finish
 
@@ -302,9 +291,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
 
 
 @pytest.mark.parametrize("kind", ["folder", "table"])
-def test_images_without_labels_are_embedded_as_the_trained_model_does(
-    sop: Places, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_without_labels_are_embedded_as_the_trained_model_does(sop, tmp_path, kind, capsys, monkeypatch):
     run, photos = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     files = image_files(photos)
@@ -321,7 +308,7 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
     np.testing.assert_allclose(vectors(tmp_path / "out"), expected, atol=1e-6)
 
 
-def test_tables_of_images_that_are_not_there_are_refused(sop: Places, tmp_path: Path) -> None:
+def test_tables_of_images_that_are_not_there_are_refused(sop, tmp_path):
     run, _ = sop
     for content, problem in (
         ("image\nnowhere.jpg", "none of 1 images are in"),
@@ -334,8 +321,8 @@ def test_tables_of_images_that_are_not_there_are_refused(sop: Places, tmp_path: 
 
 
 def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_there(
-    sop: Places, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sop, tmp_path, capsys, monkeypatch
+):
     run, _ = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     for number in range(8):

@@ -393,6 +393,16 @@ def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retriev
         result = evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
         np.testing.assert_allclose(result.values, expected, rtol=1e-12)
     assert "l.csv, file, names 0 of 30 images: rows are joined in their order" in caplog.text
+    twice, ids = np.r_[0:30, 0, 1], np.arange(1000, 1030)
+    pd.DataFrame({"id": ids[twice], "vector": list(embeddings[twice])}).to_parquet(tmp_path / "twice.parquet")
+    numbers = pd.DataFrame(paths, columns=LABELS).assign(id=ids.astype(float))
+    numbers = pd.concat([numbers, numbers[:2].assign(id=[7.0, 8.0])]).sample(frac=1, random_state=0)  # 32 rows, too
+    numbers.to_csv(tmp_path / "l.csv", index=False)
+    result = evaluate_file(tmp_path / "twice.parquet", labels=tmp_path / "l.csv")
+    np.testing.assert_allclose(result.values, evaluate(embeddings[twice], paths[twice], query_ids=twice).values)
+    numbers.assign(id="X" + numbers.id.astype(str)).to_csv(tmp_path / "l.csv", index=False)
+    with pytest.raises(TableError, match=r"id, names 0 of 30 images: expected a row for each, '1000' among them"):
+        evaluate_file(tmp_path / "twice.parquet", labels=tmp_path / "l.csv")
     for table, words in (
         (more[more.file != "3.jpg"], r"names 29 of 30 images: expected a row for each, '3\.jpg' among them"),
         (labels.assign(file="photos/" + images), r"names 0 of 30 .*as '0\.jpg' and 'photos/0\.jpg'"),
@@ -640,6 +650,13 @@ def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retriev
     np.testing.assert_array_equal(evaluate(embeddings, texts, separator=" > ").values, result.values)
     with pytest.warns(UserWarning, match="each label holds ' > '"):
         evaluate(embeddings, texts)
+    for wrong in (";", ""):
+        with pytest.raises(OptionError, match=f"separator='{wrong}', which none of 10 labels holds.*all hold ' > '"):
+            evaluate(embeddings, texts, separator=wrong)
+        with pytest.raises(OptionError, match=f"separator='{wrong}'"):
+            ht.LabelTree.from_paths(texts, separator=wrong)
+    make_report([tmp_path / "e.npy"], tmp_path / "r.html", options={"labels": tmp_path / "p.csv", "separator": " > "})
+    assert "path_1 (2) › path_2 (10)" in (tmp_path / "r.html").read_text()
     early = np.isin(np.arange(30), [0, 7, 22])
     unknown = np.where(early[:, None] & [False, True], -1, paths)
     expected = evaluate(embeddings, unknown).values

@@ -23,7 +23,7 @@ POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
 
 
 @pytest.fixture
-def revisited(tmp_path: Path) -> Path:
+def revisited(tmp_path):
     """Embeddings of 7 queries and of 60 items, of which the ground truth names 50: the others are distractors."""
     random = np.random.default_rng(0)
     lists = []
@@ -43,7 +43,7 @@ def cosines(folder: Path) -> np.ndarray:
     return first @ second.T
 
 
-def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_three_setups_are_those_of_revisitops_code(revisited, monkeypatch):
     monkeypatch.setattr(pair_scores, "_QUERIES", 3)  # as many queries at once, and items
     monkeypatch.setattr(pair_scores, "_ITEMS", 11)
     sides = {"gallery": revisited / "gallery.npy", "truth": revisited / "gnd.pkl"}
@@ -65,7 +65,7 @@ def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypa
     assert average_precisions["AP[hard]"] != result["AP[hard]"]  # not by trapezoids
 
 
-def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path: Path) -> None:
+def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path):
     write_benchmark("nus-wide", tmp_path)
     test = load_nus_wide(tmp_path, "test", queries_per_label=2, training_per_label=3, verify="structure")
     random = np.random.default_rng(3)
@@ -86,7 +86,7 @@ def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path: Path) -> None:
     )
 
 
-def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited: Path) -> None:
+def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited):
     truth = revisited / "gnd.pkl"
     with pytest.raises(OptionError, match="without a gallery"):
         evaluate_pairs(revisited / "queries.npy", truth=truth)
@@ -123,9 +123,7 @@ def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited: Path) -
         evaluate_pairs(queries, **sides, truth=truth)
 
 
-def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands(tmp_path, capsys):
     from hiertree.pipelines.training.recipe.reading import load_recipe
     from hiertree.pipelines.training.run.experiment import train
 

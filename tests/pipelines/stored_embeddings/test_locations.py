@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ VALIDATED = ("validation={classes: 0.25}", "data.families=3", "sampler.batch_siz
 
 
 @pytest.fixture(scope="module")
-def runs_folder(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs_folder(tiny_recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     train(tiny_recipe(*VALIDATED, "evaluation.metrics=[H-AP, 'R@1', 'AP[2]']"), folder / "runs/mine")
     return folder
@@ -36,9 +35,7 @@ def last_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("network", [".", "best"])
-def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(
-    runs_folder: Path, network: str, tmp_path: Path
-) -> None:
+def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(runs_folder, network, tmp_path):
     run = runs_folder / "runs/mine" / network
     metrics = json.loads((run / "metrics.json").read_text())["metrics"]
     result = evaluate_file(run, out=tmp_path / "result.json")
@@ -55,7 +52,7 @@ def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(
     assert make_report([run], tmp_path / "page.html", queries=1, hits=2).is_file()
 
 
-def test_paths_of_two_trees_are_refused_in_one_evaluation(runs_folder: Path, tmp_path: Path) -> None:
+def test_paths_of_two_trees_are_refused_in_one_evaluation(runs_folder, tmp_path):
     run, second_run = runs_folder / "runs/mine", tmp_path / "other"
     shutil.copytree(run, second_run)
     assert evaluate_file(run, gallery=second_run, metrics=["R@1"])["R@1"] == 1.0  # the same images, in one tree
@@ -68,12 +65,12 @@ def test_paths_of_two_trees_are_refused_in_one_evaluation(runs_folder: Path, tmp
                 evaluate_file(queries, gallery=gallery)
 
 
-def test_two_networks_of_one_run_are_browsed_side_by_side(runs_folder: Path) -> None:
+def test_two_networks_of_one_run_are_browsed_side_by_side(runs_folder):
     run = runs_folder / "runs/mine"
     assert [model.name for model in read_embedded([run, run / "best"]).models] == ["mine", "best"]
 
 
-def test_a_file_is_browsed_by_the_names_inside_or_by_numbers(runs_folder: Path, tmp_path: Path) -> None:
+def test_a_file_is_browsed_by_the_names_inside_or_by_numbers(runs_folder, tmp_path):
     archive = runs_folder / "runs/mine/embeddings.npz"
     with np.load(archive) as arrays:
         names = arrays["names"].tolist()
@@ -87,9 +84,7 @@ def test_a_file_is_browsed_by_the_names_inside_or_by_numbers(runs_folder: Path, 
 
 
 @pytest.mark.parametrize("command", ["evaluate", "browse", "report"])
-def test_a_misspelt_run_is_named_with_the_one_that_is_there(
-    runs_folder: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_misspelt_run_is_named_with_the_one_that_is_there(runs_folder, command, monkeypatch, capsys):
     monkeypatch.chdir(runs_folder)
     assert "no such run, folder or file: runs/mien; did you mean runs/mine?" in last_line(
         [command, "runs/mien"], capsys
@@ -98,7 +93,7 @@ def test_a_misspelt_run_is_named_with_the_one_that_is_there(
     assert "name a run in it, such as runs/mine" in last_line([command, "runs"], capsys)
 
 
-def test_what_holds_no_embeddings_says_what_it_is(runs_folder: Path, tmp_path: Path) -> None:
+def test_what_holds_no_embeddings_says_what_it_is(runs_folder, tmp_path):
     unfinished = shutil.copytree(runs_folder / "runs/mine", tmp_path / "unfinished")
     (unfinished / "metrics.json").unlink()
     with pytest.raises(CheckpointError, match=r"not finished.*`hiertree train .* finishes it"):

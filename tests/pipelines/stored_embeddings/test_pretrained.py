@@ -28,7 +28,7 @@ HERE = ("images.workers=0", "training.device=cpu")
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for number in range(8):
         class_folder = folder / f"kind{number // 4}" / f"L{number // 2}"
@@ -52,7 +52,7 @@ VIEWS = {  # a network each of timm's kinds of views: what it asks for
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path: Path) -> None:
+def test_a_network_of_timm_embeds_as_timm_does(name, photos, tmp_path):
     torch.manual_seed(0)
     network = timm.create_model(name)
     config = timm.data.resolve_model_data_config(network)
@@ -73,7 +73,7 @@ def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path
     assert evaluate_file(tmp_path / "out", metrics=["H-AP", "AP[1]"]).summary().notna().all()
 
 
-def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: Path) -> None:
+def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos, tmp_path):
     import open_clip
 
     save_tiny_clip(tmp_path)
@@ -88,7 +88,7 @@ def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: P
     np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), vectors, atol=1e-5)
 
 
-def test_the_crop_follows_the_size() -> None:
+def test_the_crop_follows_the_size():
     images = pretrained_recipe("timm:resnet18").images
     assert (images.size, images.resize) == (224, math.floor(224 / 0.95))
     larger = pretrained_recipe("timm:resnet18", ["images.size=448"]).images
@@ -101,7 +101,7 @@ def test_the_crop_follows_the_size() -> None:
 @pytest.mark.parametrize(
     "name", ["deepseek_vit_412m", "dm_nfnet_f0", "resnet18.tv_in1k", "vit_base_patch16_siglip_224"]
 )
-def test_views_of_a_pretrained_network_are_its_librarys_pixel_by_pixel(name: str, shape: tuple[int, int]) -> None:
+def test_views_of_a_pretrained_network_are_its_librarys_pixel_by_pixel(name, shape):
     noise = np.random.default_rng(0).integers(0, 255, (*shape, 3), dtype=np.uint8)
     config = timm.data.resolve_data_config(pretrained_cfg=vars(timm.get_pretrained_cfg(name)))
     transform: Any = timm.data.create_transform(**config, normalize=False)
@@ -109,9 +109,7 @@ def test_views_of_a_pretrained_network_are_its_librarys_pixel_by_pixel(name: str
     assert torch.equal(views[BatchKey(0, 0, [0])].images[0], transform(Image.fromarray(noise)))
 
 
-def test_open_clips_longer_side_with_a_border_is_its_own(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_clips_longer_side_with_a_border_is_its_own(photos, tmp_path, monkeypatch):
     import open_clip
     from open_clip.pretrained import _PRETRAINED
 
@@ -127,14 +125,12 @@ def test_open_clips_longer_side_with_a_border_is_its_own(
     torch.testing.assert_close(views[0].float(), expected, atol=1e-3, rtol=0)
 
 
-def test_a_network_for_images_that_are_not_square_is_refused() -> None:
+def test_a_network_for_images_that_are_not_square_is_refused():
     with pytest.raises(RecipeError, match="images of 1024 × 768 pixels: expected a network for square images"):
         pretrained_recipe("timm:vit_base_patch16_sapiens2.fb")
 
 
-def test_weights_out_of_reach_and_names_unknown_are_one_line(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_out_of_reach_and_names_unknown_are_one_line(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     with pytest.raises(MissingResourceError, match=r"timm\.create_model\('resnet18', pretrained=True\)"):

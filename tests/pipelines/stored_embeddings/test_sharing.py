@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +29,6 @@ from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 PHOTOS, BAD = 90, "17.png"
@@ -37,14 +36,14 @@ OPTIONS = {"labeled": False, "shard_size": 4, "overrides": ("evaluation.batch_si
 
 
 @pytest.fixture(scope="module")
-def run(tiny_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tiny_recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     train(tiny_recipe("training.epochs=1"), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     folder, numbers = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for number in range(PHOTOS):
         Image.fromarray(numbers.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(folder / f"{number:02d}.png")
@@ -53,7 +52,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def one_process(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_process(run, photos, tmp_path_factory):
     """What one process writes."""
     out = tmp_path_factory.mktemp("alone") / "out"
     embed(run, photos, out, skip_bad=True, **OPTIONS)
@@ -97,7 +96,7 @@ def killed_once_it_has(num_parts: int, arguments: Sequence[str], out: Path, *, v
     return stderr
 
 
-def test_parts_hold_what_the_trained_model_embeds(run: Path, photos: Path, one_process: Path, tmp_path: Path) -> None:
+def test_parts_hold_what_the_trained_model_embeds(run, photos, one_process, tmp_path):
     with pytest.raises(ImageError, match=BAD):
         embed(run, photos, tmp_path / "failed", **OPTIONS)
     good = tmp_path / "good"
@@ -114,7 +113,7 @@ def test_parts_hold_what_the_trained_model_embeds(run: Path, photos: Path, one_p
     assert str(pq.read_schema(next((tmp_path / "half").glob("part-*"))).field(0).type).startswith("fixed_size_list<el")
 
 
-def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path: Path) -> None:
+def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path):
     write_benchmark("dyml-vehicle", tmp_path / "data")
     recipe = load_recipe("dyml-vehicle-happier", [*FEW_STEPS, f"data.root={tmp_path / 'data'}"])
     train(recipe, tmp_path / "run")
@@ -137,9 +136,7 @@ def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path
 
 
 @pytest.mark.nightly
-def test_killed_process_ends_the_call_and_one_process_goes_on(
-    run: Path, photos: Path, one_process: Path, tmp_path: Path
-) -> None:
+def test_killed_process_ends_the_call_and_one_process_goes_on(run, photos, one_process, tmp_path):
     out = tmp_path / "out"
     stderr = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1, number=2)
     assert "run the same command to go on" in stderr
@@ -149,7 +146,7 @@ def test_killed_process_ends_the_call_and_one_process_goes_on(
     assert_same(out, one_process)
 
 
-def test_launcher_ends_the_others_when_a_process_is_killed(run: Path, photos: Path, tmp_path: Path) -> None:
+def test_launcher_ends_the_others_when_a_process_is_killed(run, photos, tmp_path):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=3"]
     out, words = tmp_path / "out", command(run, photos, tmp_path / "out", "--shard-size=1")
     with subprocess.Popen([*launcher, *words], stderr=subprocess.PIPE, text=True) as call:
@@ -162,9 +159,7 @@ def test_launcher_ends_the_others_when_a_process_is_killed(run: Path, photos: Pa
     assert call.returncode != 0
 
 
-def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
-    run: Path, photos: Path, one_process: Path, tmp_path: Path
-) -> None:
+def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(run, photos, one_process, tmp_path):
     begun = time.monotonic()
     with pytest.raises(ImageError, match=BAD):
         embed(run, photos, tmp_path / "failed", devices=2, **OPTIONS)
@@ -173,9 +168,7 @@ def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
     assert 0 < len(parts(tmp_path / "failed")) < len(parts(one_process))
 
 
-def test_parts_of_other_work_and_damaged_ones_are_refused(
-    run: Path, photos: Path, one_process: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_of_other_work_and_damaged_ones_are_refused(run, photos, one_process, tmp_path, capsys):
     out, images = tmp_path / "out", shutil.copytree(photos, tmp_path / "images")
     with pytest.raises(ImageError):
         embed(run, images, out, **OPTIONS)  # the fifth shard has the damaged image
@@ -193,7 +186,7 @@ def test_parts_of_other_work_and_damaged_ones_are_refused(
     assert "is not of these 24 parts" in refused(command(run, images, out), capsys)
 
 
-def test_a_bit_that_flips_in_a_finished_part_is_noticed_by_whatever_reads_it(one_process: Path, tmp_path: Path) -> None:
+def test_a_bit_that_flips_in_a_finished_part_is_noticed_by_whatever_reads_it(one_process, tmp_path):
     out = shutil.copytree(one_process, tmp_path / "out")
     names = read_embeddings(out, needs_labels=False).items.image_names
     first, draw = min(out.glob("part-*")), np.random.default_rng(0)
@@ -212,7 +205,7 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     return stderr
 
 
-def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp_path: Path) -> None:
+def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run, tmp_path):
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     scripts = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     (script,) = (text for text in scripts if "hiertree embed" in text)
@@ -234,9 +227,7 @@ def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_any_number_of_processes_writes_the_same_bytes(
-    run: Path, photos: Path, one_process: Path, tmp_path: Path, number: int
-) -> None:
+def test_any_number_of_processes_writes_the_same_bytes(run, photos, one_process, tmp_path, number):
     launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={number}"]
     subprocess.run([sys.executable, *launcher, *command(run, photos, tmp_path / "torchrun")], check=True)
     assert_same(tmp_path / "torchrun", one_process)

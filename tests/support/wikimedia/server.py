@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -147,70 +148,42 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
             return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(document)
 
         def commit(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> None:
-            retry = {"Retry-After": str(wikimedia.retry_after)}
-            date = {
-                "Retry-After": format_datetime(wikimedia.now() + timedelta(seconds=wikimedia.retry_after), usegmt=True)
-            }
-            text = {"Content-Type": "text/plain"}
-            match fault:
-                case None | "another page":
-                    self.reply(status, headers, body)
-                case "slow":
-                    time.sleep(1.1)
-                    self.reply(status, headers, body)
-                case "429":
-                    self.reply(429, {**retry, **text}, b"Too many requests")
-                case "429 date":
-                    self.reply(429, {**date, **text}, b"Too many requests")
-                case "429 text" | "503 text":
-                    self.reply(int(fault[:3]), text, b"upstream connect error")
-                case "503":
-                    self.reply(503, retry, b"<html>Wikimedia Error</html>")
-                case "500":
-                    self.reply(500, {"Content-Type": "text/html"}, b"<html><title>Error</title></html>")
-                case "loop":
-                    self.reply(302, {"Location": self.path}, b"")
-                case "log in":
-                    page = b"<html><title>Please log in</title><p>to this network</p></html>"
-                    self.reply(200, {"Content-Type": "text/html"}, page)
-                case "readonly":
-                    self.error({}, {"code": "readonly", "info": "The wiki is currently in read-only mode."})
-                case "maxlag":
-                    self.error(retry, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
-                case "ratelimited" | "internal error":
-                    code = "internal_api_error_DBQueryError" if fault == "internal error" else fault
-                    self.error({}, {"code": code, "info": "You've exceeded your rate limit, or an exception."})
-                case "half JSON":
-                    self.reply(status, headers, body[: len(body) // 2])
-                case "latin-1":
-                    self.reply(
-                        status, {"Content-Type": "application/json; charset=latin-1"}, body + "é".encode("latin-1")
-                    )
-                case "utf-16":
-                    self.reply(status, headers, body.decode().encode("utf-16"))
-                case "cut page":
-                    self.reply(status, headers, body[: len(body) * 2 // 3] + b"</body></html>")
-                case "other charset":
-                    kind = headers["Content-Type"].partition(";")[0]
-                    text = body.decode().encode("ascii", "replace")
-                    self.reply(status, {"Content-Type": f"{kind}; charset=windows-1252"}, text)
-                case "empty":
-                    self.reply(200, headers, b"")
-                case "HTML":
-                    self.reply(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>")
-                case "incomplete" | "missing by mistake":
-                    self.reply(status, headers, _without_one(body, rest_missing=fault != "incomplete"))
-                case "continuation without a page" | "claims or labels left out" | "no end":
-                    self.reply(status, headers, _spoilt(body, fault))
-                case "other shape":
-                    self.reply(status, headers, b'{"query":[],"entities":[]}')
-                case "hung up":
-                    self.close_connection = True
-                case _:
-                    self.break_off(fault, status, headers, body)
+            if fault in CHANGES:
+                self.reply(status, headers, CHANGES[fault](body))
+            elif fault in ERRORS:
+                retry = {"Retry-After": str(wikimedia.retry_after)} if fault == "maxlag" else {}
+                self.reply(200, {**retry, "Content-Type": "application/json"}, _dumps({"error": ERRORS[fault]}))
+            elif fault == "hung up":
+                self.close_connection = True
+            elif (answer := self.other_answer(fault, status, headers, body)) is not None:
+                self.reply(*answer)
+            else:
+                self.break_off(str(fault), status, headers, body)
 
-        def error(self, headers: dict[str, str], error: dict[str, Any]) -> None:
-            self.reply(200, {**headers, "Content-Type": "application/json"}, _dumps({"error": error}))
+        def other_answer(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> Any:
+            """The answer that a fault puts in place of the right one, if it gives a whole one."""
+            text, page = {"Content-Type": "text/plain"}, {"Content-Type": "text/html"}
+            retry = {"Retry-After": str(wikimedia.retry_after)}
+            end = wikimedia.now() + timedelta(seconds=wikimedia.retry_after)
+            kind = headers.get("Content-Type", "").partition(";")[0]
+            time.sleep(1.1 if fault == "slow" else 0)
+            return {
+                None: (status, headers, body),
+                "another page": (status, headers, body),
+                "slow": (status, headers, body),
+                "429": (429, {**retry, **text}, b"Too many requests"),
+                "429 date": (429, {"Retry-After": format_datetime(end, usegmt=True), **text}, b"Too many requests"),
+                "429 text": (429, text, b"upstream connect error"),
+                "503 text": (503, text, b"upstream connect error"),
+                "503": (503, retry, b"<html>Wikimedia Error</html>"),
+                "500": (500, page, b"<html><title>Error</title></html>"),
+                "HTML": (502, page, b"<html>Bad gateway</html>"),
+                "loop": (302, {"Location": self.path}, b""),
+                "log in": (200, page, b"<html><title>Please log in</title><p>to this network</p></html>"),
+                "empty": (200, headers, b""),
+                "latin-1": (status, {"Content-Type": "application/json; charset=latin-1"}, body + b"\xe9"),
+                "other charset": (status, {"Content-Type": f"{kind}; charset=windows-1252"}, _in_ascii(body)),
+            }.get(fault)
 
         def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
             if "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 100:
@@ -255,6 +228,10 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def _in_ascii(body: bytes) -> bytes:
+    return body.decode().encode("ascii", "replace")
+
+
 def _dumps(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
@@ -297,3 +274,20 @@ def _spoilt(body: bytes, fault: str) -> bytes:
     else:
         document = {name: value for name, value in document.items() if name not in ("batchcomplete", "continue")}
     return _dumps(document)
+
+
+ERRORS: dict[str | None, dict[str, Any]] = {
+    "readonly": {"code": "readonly", "info": "The wiki is currently in read-only mode."},
+    "maxlag": {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2},
+    "ratelimited": {"code": "ratelimited", "info": "You've exceeded your rate limit."},
+    "internal error": {"code": "internal_api_error_DBQueryError", "info": "[x] Caught exception"},
+}
+CHANGES: dict[str | None, Callable[[bytes], bytes]] = {  # of the body alone
+    "half JSON": lambda body: body[: len(body) // 2],
+    "utf-16": lambda body: body.decode().encode("utf-16"),
+    "cut page": lambda body: body[: len(body) * 2 // 3] + b"</body></html>",
+    "incomplete": _without_one,
+    "missing by mistake": lambda body: _without_one(body, rest_missing=True),
+    **{name: partial(_spoilt, fault=name) for name in LOSSES[1:]},
+    "other shape": lambda _: b'{"query":[],"entities":[]}',
+}

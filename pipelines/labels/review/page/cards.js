@@ -113,9 +113,7 @@ function tools(group, commands) {
     type: "button", tabIndex: -1, data: { control: name }, "aria-keyshortcuts": key, title: `${hint} (${key})`,
     onclick: () => commands[name](number),
   }, text);
-  const several = group.labels.length > 1;
   return h("div", { class: "tools", role: "group", "aria-label": `Actions on ${group.name}` },
-    several && tool("Split", "s", "halve", "Split in two by 2-means"),
     tool("Merge", "m", "mergeWith", "Merge with another cluster"),
     tool(group.kind === "natural" ? "Human-made" : "Natural", "t", "kind", "Make it the other kind"),
     tool("Group", "g", "above", "Set the groups above"),

@@ -74,17 +74,17 @@ export const commands = {
 
   moveTo: (labels, to) => done({ do: "move", labels, to }),
 
-  /** Selected labels become a cluster; without any, the cluster splits by 2-means. */
+  /** Selected labels become a cluster. */
   async split() {
-    if (whereFocusIs().label === undefined && !selection.labels.size) return this.halve(here());
     const labels = labelsMeant();
+    if (!labels.length) return say("Select the labels to split off");
     const homes = selection.byHome(labels);
-    if (homes.size === 1) return done({ do: "split", cluster: [...homes.keys()][0], labels });
-    const name = await write("New cluster", { label: "Its name", does: "Make", optional: false });
+    const [commonest] = [...labels].sort((a, b) => review.labels[b].landmarks - review.labels[a].landmarks);
+    const isFree = homes.size === 1 && !groupNamed(commonest);
+    const name = isFree ? commonest : await write("New cluster", { label: "Its name", does: "Make", optional: false });
+    if (name && homes.size === 1) return done({ do: "split", cluster: [...homes.keys()][0], labels, name, method: "selection" });
     return name && done({ do: "move", labels, name, kind: group([...homes.keys()][0]).kind });
   },
-
-  halve: (number) => number !== null && done({ do: "split", cluster: number }),
 
   irrelevant() {
     const labels = labelsMeant();

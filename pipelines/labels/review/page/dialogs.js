@@ -174,7 +174,7 @@ const KEYS = [
   ["Moving", [["← → ↑ ↓", "to the next card, or label"], ["Enter", "into a card's labels"], ["Esc", "back, or let go of the selection"],
     ["Home End", "first and last"], ["n", "next cluster that is not approved"], ["/", "search"], ["Tab", "to the buttons of a card"]]],
   ["Selecting", [["Space", "select the card or label"], ["Shift + arrows", "select labels on the way"], ["Ctrl + A", "all labels of the card"], ["A", "all that the search finds"]]],
-  ["Clusters", [["r", "rename"], ["m", "merge those selected, or with another"], ["s", "split in two by 2-means"],
+  ["Clusters", [["r", "rename"], ["m", "merge those selected, or with another"],
     ["a", "approve, or withdraw approval"], ["t", "natural or human-made"], ["g", "groups above"], ["c", "comment"], ["i", "all labels of those selected irrelevant"]]],
   ["Labels", [["m", "move to a cluster"], ["s", "split off as a new cluster"], ["i", "irrelevant, or relevant again"], ["t", "the other kind, or either"], ["p", "to the clusters proposed for them"],
     ["l", "list its landmarks"]]],

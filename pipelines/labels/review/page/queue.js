@@ -1,5 +1,5 @@
 // What is to be looked at, in rows of labels of one cluster with one question: the sample of certain labels, then those
-// proposed elsewhere, then other doubts, those of a kind alone last; of each, what is most probably wrong comes first.
+// proposed elsewhere, then other doubts, those of a kind alone last; of each, the row of which most labels are probably wrong comes first.
 
 import { $, count, h, say } from "./dom.js";
 import { facts, homeOf, isUnseenSample, reasonOf, review, targetOf } from "./model.js";
@@ -23,7 +23,7 @@ function rankOf(label, group) {
   return proposalFor(label) !== "stay" ? 1 : reasonOf(label, group) !== "kind" ? 2 : 3;
 }
 
-const doubt = (labels) => labels.reduce((sum, label) => sum + review.labels[label].wrong, 0) / labels.length;
+const doubt = (labels) => labels.reduce((sum, label) => sum + review.labels[label].wrong, 0); // how many are wrong, probably
 
 const toLookAt = (group) =>
   new Set([...group.sampled.filter((label) => isUnseenSample(label, group)), ...facts(group).doubtful]);

@@ -109,11 +109,7 @@ def test_checkpoints_of_other_models_or_with_code_are_refused_in_one_line(weight
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"model": "ViT-L14"}, "ViT-L-14"),
-        ({"weights": "laion3b"}, "one of"),
-    ],
+    ("options", "message"), [({"model": "ViT-L14"}, "ViT-L-14"), ({"weights": "laion3b"}, "one of")]
 )
 def test_unknown_models_and_weights_list_the_known(options, message):
     with pytest.raises(OptionError, match=message):

@@ -1,4 +1,4 @@
-"""Encoders by name, and vectors that are kept."""
+"""Encoders by name."""
 
 import sys
 
@@ -10,34 +10,7 @@ import scipy.sparse
 
 from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder, text_encoder
-from hiertree.pipelines.labels.encode.encoders import CachedEncoder
-from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, truncated_svd, unit_rows
-
-
-class Letters:
-    """Counts letters: a real, if simple, encoder that remembers what it was asked."""
-
-    name, kind_margin, independent = "letters", 0.1, True
-
-    def __init__(self, alphabet="abcdefghijklmnopqrstuvwxyz"):
-        self.alphabet, self.asked = alphabet, []
-
-    def settings(self):
-        return {"encoder": self.name, "alphabet": self.alphabet}
-
-    def encode(self, texts):
-        self.asked += texts
-        return unit_rows(np.array([[text.count(letter) for letter in self.alphabet] for text in texts], float), texts)
-
-
-def test_a_text_is_encoded_once_and_then_read(tmp_path):
-    inner = Letters()
-    first = CachedEncoder(inner, tmp_path).encode(["lake", "pond", "lake"])
-    repeat = CachedEncoder(inner, tmp_path).encode(["pond", "abbey", "lake"])
-    assert inner.asked == ["lake", "pond", "abbey"]
-    assert np.array_equal(first, Letters().encode(["lake", "pond", "lake"]))
-    assert np.array_equal(repeat[[2, 0]], first[:2])
-    assert first.dtype == repeat.dtype == np.float32
+from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder, truncated_svd
 
 
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (3, 2), (41, 40), (540, 530)])
@@ -65,31 +38,9 @@ def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(count):
     assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == count
 
 
-def test_other_settings_have_their_own_vectors(tmp_path):
-    CachedEncoder(Letters(), tmp_path).encode(["lake"])
-    second = Letters("akel")
-    assert CachedEncoder(second, tmp_path).encode(["lake"]).shape == (1, 4)
-    assert second.asked == ["lake"]
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_an_encoder_that_learns_from_its_texts_is_asked_every_time(tmp_path):
-    cached = CachedEncoder(PlaceNounEncoder(), tmp_path / "cache")
-    assert np.array_equal(cached.encode(["lake", "pond"]), PlaceNounEncoder().encode(["lake", "pond"]))
-    assert not (tmp_path / "cache").exists()
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    CachedEncoder(Letters(), tmp_path).encode(["lake"])
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(OptionError, match=f"{file.name}.*remove the file"):
-        CachedEncoder(Letters(), tmp_path).encode(["lake"])
-
-
 def test_encoders_are_made_by_name(tmp_path):
     assert text_encoder(EncoderSettings()).settings() == PlaceNounEncoder().settings()
-    clip = text_encoder(EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7, cache=tmp_path))
+    clip = text_encoder(EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7))
     assert clip.settings()["prompts"] == ["a {label}"]
     sentences = text_encoder(EncoderSettings(encoder="sentence-transformers", prompts=["a {label}"]))
     assert sentences.settings()["model"] == "all-MiniLM-L6-v2"
@@ -140,7 +91,7 @@ def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):
         text_encoder(EncoderSettings(encoder="vectors", vectors=table)).encode(["lake"])
 
 
-def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
         text_encoder(EncoderSettings(encoder="sentence-transformers")).encode(["lake"])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from review_server import CLUSTERS, SMALL, proposal_of
+from review_server import SMALL
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
-from hiertree.pipelines.labels.cluster.proposal_files import read_proposal, write_proposal
+from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.review import reviewed
 from hiertree.pipelines.labels.review.actions import (
     Accept,
@@ -310,21 +310,6 @@ def test_names_hold_no_signs_that_are_not_seen(sign):
 @pytest.mark.parametrize("name", ["دریاچه\u200cها", "क्\u200dष", "אגם", "naïve ☃"])
 def test_names_of_any_script_are_taken(name):
     assert BEGINNING.apply(Rename(cluster=0, name=name)).state.clusters[0].name == name
-
-
-def test_targets_are_accepted_at_the_beginning_of_a_log_alone(tmp_path):
-    proposal = proposal_of(CLUSTERS, targets={"castle": "church", "pond": "mountain"})
-    folder, log = tmp_path / "clustered", tmp_path / "anna.jsonl"
-    folder.mkdir()
-    write_proposal(folder / "proposal.json", proposal)
-    assert read_proposal(folder) == proposal
-    for _ in range(2):  # the same command goes on
-        review = open_review(folder, annotator="anna", log=log, accept_targets=True, sample=0)
-        assert review.session.news(0).history.seq == 1
-    clusters = {cluster.name: cluster.labels for cluster in review.session.news(0).history.state.clusters.values()}
-    assert clusters["church"] == {"church building", "cathedral", "temple", "castle"}
-    assert clusters["mountain"] == {"mountain", "summit", "volcano", "pond"}
-    assert act(review.session, Undo()).state == initial_state(proposal)
 
 
 def test_clusters_may_change_places_at_once():

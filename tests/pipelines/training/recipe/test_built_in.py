@@ -50,7 +50,8 @@ NAMES = {  # in other people's scripts: names are added, never changed
     "roadmap-margins-deit fastap-deit softbin-ap-deit blackbox-ap-deit smooth-ap-deit",
     "synthetic": "smooth-ap happier",
     "vehicleid": "smooth-ap-b384",
-    "washington": "smooth-ap happier happier-pretrained smooth-ap-pretrained rod-ndcg-pretrained proxies-pretrained",
+    "washington": "smooth-ap happier happier-pretrained happier-texts smooth-ap-pretrained rod-ndcg-pretrained "
+    "proxies-pretrained",
 }
 NOT_ON_OMNIGLOT = {"triplet", "nsm", "nca", "happier-f", "smooth-recall", "sup-recall"}
 

@@ -325,15 +325,10 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(tiny_recipe, tmp_path,
 
 
 def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe, tmp_path):
-    overrides = (
-        "data={name: own_code:drawn}",
-        "loss={name: own_code:plain}",
-        "images.augmentation={name: own_code:noisy}",
-    )
-    recipe = tiny_recipe(*overrides, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}")
-    train(recipe, tmp_path / "one")
-    train(tiny_recipe(*overrides, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}",
-                      "training.devices=2"), tmp_path / "two")  # fmt: skip
+    overrides = ["data={name: own_code:drawn}", "loss={name: own_code:plain}", "model.freeze_batch_norm=true"]
+    overrides += ["images.augmentation={name: own_code:noisy}", "schedule={name: OneCycleLR, max_lr: 0.001}"]
+    train(tiny_recipe(*overrides), tmp_path / "one")
+    train(tiny_recipe(*overrides, "training.devices=2"), tmp_path / "two")
     for row, two in zip(curve(tmp_path / "one"), curve(tmp_path / "two"), strict=True):
         assert two["loss"] == pytest.approx(row["loss"], rel=1e-4)
     processes = Processes()
@@ -373,27 +368,12 @@ def test_recipe_of_the_documentation_trains(tmp_path):
 def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe, tmp_path, by_peft):
     if by_peft:
         pytest.importorskip("peft")
-    tower = ("model.backbone=own_code:frozen_tower", f"model.backbone_options={{by_peft: {by_peft}}}")
-    overrides = (
-        "model.pooling=backbone",
-        "model.mean=[0, 0, 0]",
-        "model.std=[1, 1, 1]",
-        "model.freeze_backbone_epochs=1",
-    )
-    recipe = tiny_recipe(*tower, *overrides, "images.size=32", "data.image_size=32", "optimizer.lr=0.1")
-    assert_resumes(recipe, tmp_path)
-    first, last = initial_weights(recipe, tmp_path), load_embedder(tmp_path / "whole", backbone=tower[0][15:])
-    changed = {
-        name
-        for name, tensor in last.backbone.state_dict().items()
-        if not torch.equal(tensor, first[f"backbone.{name}"])
-    }
-    assert changed == {name for name in changed if "lora_" in name or name.endswith("qkv.bias")}
-    assert len(changed) == sum("qkv.bias" in name or "lora_" in name for name in last.backbone.state_dict())
-
-
-def initial_weights(recipe, folder):
-    """The weights after an epoch in which the whole backbone is frozen, which are those it started with."""
-    short = recipe.model_copy(update={"training": recipe.training.model_copy(update={"epochs": 1})})
-    train(short, folder / "first")
-    return weights(folder / "first")
+    tower = {"backbone": "own_code:frozen_tower", "backbone_options": {"by_peft": by_peft}, "pooling": "backbone"}
+    tower |= {"mean": [0, 0, 0], "std": [1, 1, 1], "freeze_backbone_epochs": 1}
+    settings = f"model={tower}", "images.size=32", "data.image_size=32", "optimizer.lr=0.1"
+    assert_resumes(tiny_recipe(*settings), tmp_path)
+    train(tiny_recipe(*settings, "training.epochs=1"), tmp_path / "first")  # with the weights that it started with
+    first, last = weights(tmp_path / "first"), load_embedder(tmp_path / "whole", backbone=tower["backbone"])
+    tensors = last.backbone.state_dict()
+    changed = {name for name, tensor in tensors.items() if not torch.equal(tensor, first[f"backbone.{name}"])}
+    assert changed == {name for name in tensors if "lora_" in name or name.endswith("qkv.bias")}

@@ -27,16 +27,9 @@ from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler, labels_for
 
 SMALL = (
-    "images.size=16",
-    "images.cache=true",
-    "images.workers=0",
-    "model.backbone=small_cnn",
-    "model.backbone_options={}",
-    "model.pretrained=false",
-    "model.width=4",
-    "model.embedding_size=24",
-    "training.device=cpu",
-    "training.precision=32-true",
+    *("images.size=16", "images.cache=true", "images.workers=0", "model.backbone=small_cnn"),
+    *("model.backbone_options={}", "model.pretrained=false", "model.width=4", "model.embedding_size=24"),
+    *("training.device=cpu", "training.precision=32-true"),
 )
 FEW = ("sampler.batch_size=4", "sampler.images_per_class=2")
 FILES = {

@@ -61,18 +61,8 @@ def finished_run(tiny_recipe, tmp_path_factory):
 
 def test_run_writes_everything_it_promises(finished_run):
     assert {path.name for path in finished_run.iterdir()} == {
-        "recipe.yaml",
-        "images.json",
-        "tree-train.json",
-        "tree.json",
-        "history.jsonl",
-        "checkpoints",
-        "tensorboard",
-        "model.safetensors",
-        "model.json",
-        "embeddings.npz",
-        "per_query.parquet",
-        "manifest.json",
+        *("recipe.yaml", "images.json", "tree-train.json", "tree.json", "history.jsonl", "checkpoints"),
+        *("tensorboard", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet", "manifest.json"),
         "metrics.json",
     }
     assert list(list_checkpoints(finished_run / "checkpoints")) == [4, 6]

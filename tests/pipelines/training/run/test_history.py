@@ -36,12 +36,10 @@ def test_mlflow_gets_each_metric_by_a_name_of_its_own_the_settings_and_one_run(t
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     out, metrics = tmp_path / "run", ["H-AP", "R@1[2]", "R@12"]
-    recipe = tiny_recipe("training.logger=mlflow", f"evaluation.metrics={metrics}", "training.epochs=2")
+    settings = "training.logger=mlflow", f"evaluation.metrics={metrics}", "training.epochs=2"
+    recipe = tiny_recipe(*settings)
     break_at(3, recipe, out)
-    changed = tiny_recipe(
-        *("training.logger=mlflow", f"evaluation.metrics={metrics}"), "training.epochs=2", "images.workers=1"
-    )
-    result = train(changed, out)
+    result = train(tiny_recipe(*settings, "images.workers=1"), out)
     client = mlflow.MlflowClient(f"sqlite:///{out.resolve() / 'mlflow.db'}")
     (experiment,) = [candidate for candidate in client.search_experiments() if candidate.name == "hiertree"]
     (run,) = client.search_runs([experiment.experiment_id])
@@ -70,9 +68,6 @@ def test_a_tracker_that_fails_warns_once_and_the_run_goes_on(tiny_recipe, tmp_pa
 
     monkeypatch.setattr(TensorBoardLogger, "log_metrics", full)
     assert train(tiny_recipe("training.epochs=2"), tmp_path / "run").metrics
-    message = capsys.readouterr().err
-    assert (
-        message.count(f"warning: tensorboard logs no more in {tmp_path / 'run'} ([Errno 28] No space left on device)")
-        == 1
-    )
+    warning = f"warning: tensorboard logs no more in {tmp_path / 'run'} ([Errno 28] No space left on device)"
+    assert capsys.readouterr().err.count(warning) == 1
     assert len(read_history(tmp_path / "run" / "history.jsonl")) == 2
