@@ -275,7 +275,7 @@ CASES = {
     ),
     "labels export": Case(EXPORT, after(write_labels, CLEAN, CLUSTER), 1_000, 2_000),
     "labels tree": Case("labels tree exported --out t.html", after(write_labels, CLEAN, CLUSTER, EXPORT), 1_000, 2_000),
-    "labels build": Case("labels build l.csv --out built --clusters 50", write_landmarks, 10_000, 2_000),
+    "labels build": Case("labels build l.csv --out built --clusters 8", write_landmarks, 10_000, 2_000),
 }
 
 

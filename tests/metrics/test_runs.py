@@ -31,6 +31,10 @@ def check_same(result, expected):
     pd.testing.assert_frame_equal(result.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
 
 
+def frame_of(items, scores):
+    return pd.DataFrame({"query": ["q"] * len(items), "doc": items, "score": scores})
+
+
 def rows(nested):
     return [(query, item, value) for query, items in nested.items() for item, value in items.items()]
 
@@ -110,11 +114,6 @@ def test_files_of_another_shape_are_refused_by_name(file, text, tmp_path):
         (tmp_path / file).write_text(text)
     with pytest.raises(TableError, match=file):
         evaluate_ranking(tmp_path / file, {"q": {"a": 1}})
-
-
-def test_records_of_another_kind_are_refused():
-    with pytest.raises(OptionError, match="query_id, doc_id and score"):
-        evaluate_ranking(iter([("q", "a", 1.0)]), {"q": {"a": 1}})
 
 
 def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
@@ -227,40 +226,28 @@ def test_grades_that_are_none_write_nothing(grades, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "error", "message"),
     [
-        {"q": {"a": 10**400}},
-        {"q": {"a": [1], "b": [2]}},
-        {"q": {"b": 2**53, "a": 2**53 + 1}},
-        pd.DataFrame({"query": ["q", "q"], "doc": ["b", "a"], "score": [2**53, 2**53 + 1]}),
+        ({"q": {"a": 10**400}}, EmbeddingError, r"float64|numbers"),
+        ({"q": {"a": [1], "b": [2]}}, EmbeddingError, r"float64|numbers"),
+        ({"q": {"b": 2**53, "a": 2**53 + 1}}, EmbeddingError, r"float64|numbers"),
+        (frame_of(["b", "a"], [2**53, 2**53 + 1]), EmbeddingError, r"float64|numbers"),
+        ({"q": [["a"], "b"]}, PathError, r"name|item"),
+        ({"q": [None, "a"]}, PathError, r"name|item"),
+        ({"q": [float("nan"), "a"]}, PathError, r"name|item"),
+        ({"q": [pd.NA, "a"]}, PathError, r"name|item"),
+        ({"q": {None: 1.0}}, PathError, r"name|item"),
+        ({"q": ["a"], None: ["a"]}, PathError, r"name|item"),
+        (frame_of([["a"]], [1.0]), PathError, r"name|item"),
+        ({"q": np.array(3)}, OptionError, "for query 'q'"),
+        ({"q": np.array([["a", "b"]])}, OptionError, "for query 'q'"),
+        ({"q": b"ab"}, OptionError, "for query 'q'"),
+        (iter([("q", "a", 1.0)]), OptionError, "query_id, doc_id and score"),
     ],
 )
-def test_scores_that_float64_does_not_hold_are_refused(run):
-    with pytest.raises(EmbeddingError, match=r"float64|numbers"):
+def test_scores_names_and_lists_that_are_none_are_refused(run, error, message):
+    with pytest.raises(error, match=message):
         evaluate_ranking(run, {"q": {"a": 1, "b": 0}}, metrics=["AP"])
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        {"q": [["a"], "b"]},
-        {"q": [None, "a"]},
-        {"q": [float("nan"), "a"]},
-        {"q": [pd.NA, "a"]},
-        {"q": {None: 1.0}},
-        {"q": ["a"], None: ["a"]},
-        pd.DataFrame({"query": ["q"], "doc": [["a"]], "score": [1.0]}),
-    ],
-)
-def test_what_is_no_name_of_an_item_is_refused(run):
-    with pytest.raises(PathError, match=r"name|item"):
-        evaluate_ranking(run, {"q": {"a": 1}}, metrics=["AP"])
-
-
-def test_arrays_that_are_no_list_are_refused():
-    for array in (np.array(3), np.array([["a", "b"]]), b"ab"):
-        with pytest.raises(OptionError, match="for query 'q'"):
-            evaluate_ranking({"q": array}, {"q": {"a": 1}})
 
 
 @pytest.mark.parametrize("names", [[["a"], "b"], [None, "b"], 5])
