@@ -180,10 +180,9 @@ def write_landmarks(count: int) -> None:
 
 
 def write_labels(count: int) -> None:
-    """A landmark for each of as many labels."""
-    rows = (
-        f"{row},http://commons.wikimedia.org/wiki/Category:P{row},k{row // 8} {WORDS[row % 8]}" for row in range(count)
-    )
+    """A landmark for each of as many labels, of five words."""
+    labels = (" ".join(WORDS[row // 8**place % 8] for place in range(5)) for row in range(count))
+    rows = (f"{row},http://commons.wikimedia.org/wiki/Category:P{row},{label}" for row, label in enumerate(labels))
     Path("l.csv").write_text("landmark_id,category,instance_of\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 

@@ -37,7 +37,14 @@ from ..networks.loading import (
 )
 from ..networks.settings import ModelSettings
 from ..settings import Section, complaint
-from ..stored_embeddings.embedded_files import VECTORS, Embedded, EmbeddingFiles, Numbers, write_embeddings, written_in
+from ..stored_embeddings.embedded_files import (
+    Embedded,
+    EmbeddingFiles,
+    Numbers,
+    label_columns,
+    write_embeddings,
+    written_in,
+)
 from ..stored_embeddings.label_columns import IMAGE, SPLIT, LabelColumns, number_labels, rows_with_table
 from ..stored_embeddings.locations import no_such
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
@@ -228,16 +235,16 @@ def embed_texts(
     tree, (items,) = number_labels([rows], uneven="unknown")
     if tree is None:
         raise TableError(f"{source} without labels", expected="columns of labels, coarse → fine")
-    labels = [list(map(str, tree.labels_of(path))) for path in np.unique(items.paths, axis=0).tolist() if path[0] >= 0]
+    paths = np.unique(items.paths, axis=0)
+    paths = paths[paths[:, 0] >= 0]
+    texts = [str(tree.labels_of(path)[-1]) for path in paths.tolist()]
     network = load_model(os.fspath(model), device=device)
-    texts = [row[-1] for row in labels]
     vectors = network.embed(texts=texts, templates=templates)
-    columns: dict[str, list[str]] = {IMAGE: texts, SPLIT: ["text"] * len(texts)}
-    names = [f"level_{name}" if name in (VECTORS, *columns) else str(name) for name in tree.level_names]
-    columns |= {name: [row[i] if i < len(row) else "" for row in labels] for i, name in enumerate(names)}
+    levels_of_rows = label_columns(tree, paths)
+    columns = {IMAGE: texts, SPLIT: ["text"] * len(texts), **levels_of_rows}
     file = folder / "part-00000-of-00001.parquet"
     write_embeddings(file, vectors, columns, {b"hiertree.model": network.weights})
-    parameters = {"name": os.fspath(model), "templates": list(templates), "levels": names}
+    parameters = {"name": os.fspath(model), "templates": list(templates), "levels": [*levels_of_rows]}
     provenance = manifest(command=f"hiertree embed {model} --texts", parameters=parameters, inputs=[source], outputs=[])
     entries = [{"name": file.name, "rows": len(texts), "sha256": sha256(file)}]
     facts = {"model": network.weights, "dimensions": vectors.shape[1], "dtype": "float32", "rows": len(texts)}
@@ -396,11 +403,8 @@ class _ReadableViews(Dataset[_ReadableBatch]):
         self._views, self._skip = views, skip
 
     def __getitem__(self, key: BatchKey) -> _ReadableBatch:
-        try:
+        if not self._skip:
             return _ReadableBatch(*self._views[key], {})
-        except ImageError:
-            if not self._skip:
-                raise
         outcomes = {row: self._decoded(key._replace(indices=[row])) for row in key.indices}
         batches = [batch for batch in outcomes.values() if not isinstance(batch, str)]
         reasons = {row: reason for row, reason in outcomes.items() if isinstance(reason, str)}

@@ -114,8 +114,9 @@ class Embedder(nn.Module):
         return features if pool is None else pool(features, 1).flatten(1)
 
     def head_parameters(self) -> list[nn.Parameter]:
-        """The parameters outside the backbone."""
-        return [parameter for name, parameter in self.named_parameters() if not name.startswith("backbone.")]
+        """The parameters outside the backbone, but for the projection of texts."""
+        others = ("backbone.", "text_projection.")
+        return [parameter for name, parameter in self.named_parameters() if not name.startswith(others)]
 
     def set_training(self, *, frozen_backbone: bool) -> None:
         """Switch to training mode; a frozen backbone keeps its weights and its BatchNorm statistics.

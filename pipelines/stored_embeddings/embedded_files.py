@@ -25,6 +25,8 @@ from .shards import read_manifest, require_digest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hiertree.tree import LabelTree
+
 Numbers = Literal["float32", "float16"]
 SKIPPED, VECTORS = "skipped.csv", "embedding"
 SHARDS_FOLDER = "shards"  # the folder of records, which marks unfinished work
@@ -91,7 +93,7 @@ class EmbeddingFiles:
 
     def _fingerprint(self, name: str, rows: NDArray[np.int64]) -> dict[str, str]:
         """Of the model, the options, and the names, stamps and labels of some images."""
-        labels = label_columns(self.dataset, rows.tolist()) if self.has_labels else {}
+        labels = label_columns(self.dataset.tree, self.dataset.paths[rows]) if self.has_labels else {}
         names = zip(image_names(self.dataset, rows.tolist()), rows.tolist(), strict=True)
         stamps = (f"{image}\0{stamp_of(self.dataset.images, row)}\0" for image, row in names)
         return {**self._work, "images": digest([name, *stamps]), "labels": digest([json.dumps(labels)])}
@@ -138,7 +140,7 @@ class EmbeddingFiles:
     def write(self, shard: Shard, embeddings: NDArray[np.float32], rows: Sequence[int], bad: Mapping[int, str]) -> None:
         """Write the embeddings of some of a shard's rows, and why the others have none."""
         columns = {IMAGE: image_names(self.dataset, rows), SPLIT: [shard.split] * len(rows)}
-        columns |= label_columns(self.dataset, rows) if self.has_labels else {}
+        columns |= label_columns(self.dataset.tree, self.dataset.paths[list(rows)]) if self.has_labels else {}
         write_embeddings(shard.file, embeddings.astype(self.dtype, copy=False), columns, {_MODEL: self.weights})
         skipped = list(zip(image_names(self.dataset, list(bad)), bad.values(), strict=True))
         entry = {"name": shard.file.name, "rows": len(rows), "sha256": sha256(shard.file)}
@@ -189,10 +191,9 @@ def image_names(dataset: ImageDataset, rows: Sequence[int]) -> list[str]:
     return [str(images.name(int(row)) if ids is None else ids[row]) for row in rows]
 
 
-def label_columns(dataset: ImageDataset, rows: Sequence[int]) -> dict[str, list[str]]:
-    """The labels of some images at each level, coarse → fine, by names that differ from those of other columns."""
-    tree = dataset.tree
-    nodes, inverse = np.unique(dataset.paths[np.asarray(rows, np.int64)], axis=0, return_inverse=True)
+def label_columns(tree: LabelTree, paths: NDArray[np.integer]) -> dict[str, list[str]]:
+    """The labels of (n, L) paths at each level, coarse → fine, by names that differ from those of other columns."""
+    nodes, inverse = np.unique(paths, axis=0, return_inverse=True)
     labels = [[*map(str, tree.labels_of(node)), *[""] * node.count(UNKNOWN)] for node in nodes.tolist()]
     row_labels = [labels[node] for node in inverse.reshape(-1).tolist()]
     names = [f"level_{name}" if name in (VECTORS, *ADDED) else str(name) for name in tree.level_names]

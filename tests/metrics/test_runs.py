@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -146,7 +148,7 @@ def cosines(embeddings):
     return unit @ unit.T
 
 
-def test_a_run_of_named_items_is_judged_by_their_paths():
+def test_a_run_of_named_items_is_judged_by_their_paths(tmp_path):
     embeddings, paths, names = embedded()
     scores = cosines(embeddings)
     run = {names[row]: dict(zip(names, scores[row].tolist(), strict=True)) for row in range(40)}
@@ -158,12 +160,21 @@ def test_a_run_of_named_items_is_judged_by_their_paths():
         {name: run[name] for name in names[:5]}, query_paths=paths, query_names=names, metrics=METRICS
     )
     np.testing.assert_allclose(result_of_five.per_query().to_numpy(), expected.per_query().to_numpy()[:5], atol=1e-9)
+    numbers = list(range(1000, 1040))  # ids as numbers in one file are texts in another
+    ranked = {numbers[row]: [numbers[item] for item in np.argsort(-scores[row]) if item != row] for row in range(40)}
     separate = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=METRICS)
     run = {names[row]: dict(zip(names[10:], scores[row, 10:].tolist(), strict=True)) for row in range(10)}
     labels = {"query_paths": paths[:10], "query_names": names[:10]}
     labels |= {"gallery_paths": paths[10:], "gallery_names": names[10:]}
     result = evaluate_ranking(run, **labels, metrics=METRICS)
     np.testing.assert_allclose(result.per_query().to_numpy(), separate.per_query().to_numpy(), atol=1e-9)
+    texts = {name: list(items) for name, items in json.loads(json.dumps(ranked)).items()}
+    for lists, spelled in ((ranked, numbers), (texts, numbers), (ranked, [*map(str, numbers)])):
+        by_number = evaluate_ranking(lists, query_paths=paths, query_names=spelled, metrics=METRICS)
+        np.testing.assert_allclose(by_number.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
+    (tmp_path / "lists.json").write_text(json.dumps(ranked))
+    by_file = evaluate_ranking(tmp_path / "lists.json", query_paths=paths, query_names=numbers, metrics=METRICS)
+    np.testing.assert_allclose(by_file.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
     del run[names[3]]  # a query without a list finds nothing
     assert evaluate_ranking(run, **labels, metrics=["AP[1]"]).per_query()["AP[1]"][names[3]] == 0.0
 

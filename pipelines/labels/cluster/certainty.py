@@ -89,22 +89,16 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
 
 def cluster_cores(
     classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers, catch_alls: NDArray[np.bool_]
-) -> tuple[csr_matrix, Floats]:
-    """(k, c): the classes that are each cluster's core, those of catch-alls left out, and (k,) how wide they are."""
-    from scipy.sparse import csr_matrix
-
-    widths, core_widths = np.asarray(classes.sum(axis=0))[0], np.full(len(catch_alls), np.inf)
-    columns = [np.zeros(0, dtype=np.int64)] * len(catch_alls)
-    for cluster in np.flatnonzero(~catch_alls):
+) -> dict[int, tuple[int, frozenset[int]]]:
+    """By cluster, how wide its core is, and which classes are it; catch-alls have none."""
+    widths, cores = np.asarray(classes.sum(axis=0))[0], {}
+    for cluster in np.flatnonzero(~catch_alls).tolist():
         rows = np.flatnonzero((assignment == cluster) & has_chain)
         counts = np.asarray(classes[rows].sum(axis=0))
-        columns[cluster] = np.flatnonzero(_narrowest(counts >= max(_HALF * len(rows), 1), widths)[0])
-        core_widths[cluster] = widths[columns[cluster]].min(initial=len(assignment))
-    ends = np.cumsum([0, *map(len, columns)])
-    ones = np.ones(ends[-1], dtype=np.int32)
-    return csr_matrix(
-        (ones, np.hstack([np.zeros(0, dtype=np.int64), *columns]), ends), (len(columns), len(widths))
-    ), core_widths
+        columns = np.flatnonzero(_narrowest(counts >= max(_HALF * len(rows), 1), widths)[0])
+        if len(columns):
+            cores[cluster] = int(widths[columns[0]]), frozenset(columns.tolist())
+    return cores
 
 
 def _rows_of_clusters(assignment: Integers) -> list[Integers]:
@@ -180,8 +174,7 @@ def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) 
     members = [np.flatnonzero(assignment == cluster) for cluster in range(num_clusters)]
     for start in range(0, len(vectors), _BLOCK):
         cosines = (vectors[start : start + _BLOCK] @ vectors.T).astype(np.float64)
-        block = np.arange(len(cosines))
-        cosines[block, start + block] = np.nan
+        np.fill_diagonal(cosines[:, start:], np.nan)
         means = np.full((len(cosines), num_clusters), -np.inf)
         for cluster, columns in enumerate(members):
             descending = -np.sort(-cosines[:, columns], axis=1)[:, :_NEIGHBORS]  # NaN comes last

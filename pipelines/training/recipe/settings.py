@@ -132,7 +132,7 @@ class TextSettings(Section):
 
 
 class OptimizerSettings(Component):
-    """One optimizer, three groups of parameters: backbone, head, and what the loss learns (its proxies)."""
+    """One optimizer for backbone, head, projection of texts, and what the loss learns (its proxies)."""
 
     name: str = "adam"
     """an optimizer of `torch.optim` in lower case, with its options (`sgd` has momentum 0.9, Nesterov's), or
@@ -141,6 +141,8 @@ class OptimizerSettings(Component):
     """learning rate of the backbone, and of the others unless they have their own"""
     head_lr: Positive | None = None
     """learning rate of the head; null means `lr`"""
+    texts_lr: Positive | None = None
+    """learning rate of the projection of texts; null means `lr`"""
     proxies_lr: Positive | None = None
     """learning rate of the loss's parameters; null means `lr`"""
     weight_decay: NonNegative = 0.0

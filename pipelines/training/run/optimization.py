@@ -85,10 +85,11 @@ def _built_for_flat_classes(component: Component, embedding_size: int, num_class
 
 
 def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
-    """Backbone, head and proxies (the loss's parameters, if any), each with its learning rate and weight decay."""
+    """Backbone, head, projection of texts and proxies (the loss's parameters), if any, each with its learning rate."""
     groups = [
         ("backbone", list(embedder.backbone.parameters()), settings.lr, settings.weight_decay),
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
+        ("texts", list(embedder.text_projection.parameters()), settings.texts_lr or settings.lr, settings.weight_decay),
         ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, settings.proxies_weight_decay),
     ]
     return [dict(zip(("name", "params", "lr", "weight_decay"), group, strict=True)) for group in groups if group[1]]

@@ -25,6 +25,7 @@ from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]
 
@@ -33,6 +34,15 @@ def run_command(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def run(tiny_recipe, tmp_path_factory):
+    """A run at two scales, whose images are cropped."""
+    folder = tmp_path_factory.mktemp("run")
+    overrides = ("images.size=48", "images.resize=56", "evaluation.scales=[1.0, 0.7]", "training.epochs=1")
+    train(tiny_recipe(*overrides), folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,12 @@ def test_a_path_that_ends_has_no_text_below(clip: str) -> None:
 @pytest.mark.parametrize("chunks", [[], ["training.accumulate=two_pass", "training.chunk_size=3"]])
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list[str], frozen: int) -> None:
-    changes = [*chunks, "model.freeze_batch_norm=true", f"model.freeze_backbone_epochs={frozen}"]
+    changes = [
+        *chunks,
+        "model.freeze_batch_norm=true",
+        f"model.freeze_backbone_epochs={frozen}",
+        "optimizer.texts_lr=0.01",
+    ]
     learner, texts, dataset = learner_of(recipe_with_texts(clip, *changes))
     learner.start_epoch(0)
     images = torch.randint(0, 255, (len(ROWS), 3, 32, 32), dtype=torch.uint8)
@@ -92,11 +97,15 @@ def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list
         expected = loss(batch, torch.cat([paths, rows.paths]))
     values = learner.step(images, paths, step=0, texts=rows)
     assert values["loss"] == pytest.approx(float(expected), abs=1e-6)
-    before, after = network.state_dict(), learner.embedder.state_dict()
-    moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert {"text_projection.weight", "text_projection.bias", "head.1.weight"} <= moved
-    assert any(name.startswith("backbone.") for name in moved) == (not frozen)
+    old_weights, new_weights = network.state_dict(), learner.embedder.state_dict()
+    changes_of_weights = {name for name in old_weights if not torch.equal(old_weights[name], new_weights[name])}
+    assert {"text_projection.weight", "text_projection.bias", "head.1.weight"} <= changes_of_weights
+    assert any(name.startswith("backbone.") for name in changes_of_weights) == (not frozen)
     assert torch.equal(vectors, texts.vectors)
+    groups = {group["name"]: len(group["params"]) for group in learner.optimizer.param_groups}
+    assert (groups["head"], groups["texts"]) == (2, 2)  # a weight and a bias each
+    steps = (old_weights["text_projection.weight"] - new_weights["text_projection.weight"]).abs()
+    assert float(steps.max()) == pytest.approx(learner.optimizer.param_groups[2]["lr"], rel=0.01)  # Adam's first step
     assert not torch.equal(next(loss.parameters()), next(learner.loss.parameters()))
 
 
@@ -104,15 +113,19 @@ def test_of_two_towers_of_one_space_the_last_blocks_alone_learn(clip: str) -> No
     changes = [f"model.backbone={clip}", *ONE_SPACE, "model.unlocked_groups=2"]
     learner, texts, dataset = learner_of(recipe_with_texts(clip, *changes))
     learner.start_epoch(0)
-    before = deepcopy(learner.embedder.state_dict())
+    old_weights = deepcopy(learner.embedder.state_dict())
     rows = texts.of_batch(torch.tensor(ROWS))
     torch.testing.assert_close(learner.embedder.embed_texts(rows.vectors), rows.vectors)
     images = torch.randint(0, 255, (len(ROWS), 3, 32, 32), dtype=torch.uint8)
     learner.step(images, torch.from_numpy(dataset.paths[ROWS].astype(np.int64)), step=0, texts=rows)
-    after = learner.embedder.state_dict()
-    moved = {name.removeprefix("backbone.network.") for name in before if not torch.equal(before[name], after[name])}
-    assert {"proj", "ln_post.weight", "transformer.resblocks.0.mlp.c_fc.weight"} <= moved
-    assert all(name.startswith(("proj", "ln_post", "transformer.resblocks.0")) for name in moved)
+    new_weights = learner.embedder.state_dict()
+    changes_of_weights = {
+        name.removeprefix("backbone.network.")
+        for name in old_weights
+        if not torch.equal(old_weights[name], new_weights[name])
+    }
+    assert {"proj", "ln_post.weight", "transformer.resblocks.0.mlp.c_fc.weight"} <= changes_of_weights
+    assert all(name.startswith(("proj", "ln_post", "transformer.resblocks.0")) for name in changes_of_weights)
 
 
 def test_a_finished_run_embeds_texts_and_classifies_by_them(clip: str, tmp_path: Path) -> None:
@@ -125,13 +138,13 @@ def test_a_finished_run_embeds_texts_and_classifies_by_them(clip: str, tmp_path:
         expected = normalize(network.text_projection(vectors), dim=1)
     np.testing.assert_allclose(model.embed(texts=["disc", "ring"]), expected.numpy(), atol=1e-6)
     dataset = load_split(recipe, "test")
-    found = model.classify(dataset.images, dataset.tree, progress=False)
-    assert 0 <= found.measure(dataset.paths)["accuracy[1]"] <= 1
+    classification = model.classify(dataset.images, dataset.tree, progress=False)
+    assert 0 <= classification.measure(dataset.paths)["accuracy[1]"] <= 1
     model.save(tmp_path / "saved")
-    saved = (tmp_path / "saved" / "recipe.yaml").read_text()
-    assert str(tmp_path.parent) not in saved
-    again = train(recipe.model_copy(update={"name": "again"}), tmp_path / "again")
-    assert again.metrics == run.metrics
+    recipe_text = (tmp_path / "saved" / "recipe.yaml").read_text()
+    assert str(tmp_path.parent) not in recipe_text
+    repetition = train(recipe.model_copy(update={"name": "again"}), tmp_path / "again")
+    assert repetition.metrics == run.metrics
     images_alone = load_recipe("synthetic-happier", [*TINY, f"training.start_from={run.folder}"])
     train(images_alone, tmp_path / "images")
     with pytest.raises(HiertreeError, match="which has no text tower"):
