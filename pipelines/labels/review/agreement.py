@@ -68,9 +68,7 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
     scores = partition_agreement(*numbered) if common_labels else {}
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
     first_home, second_home = (clusters.get for clusters in clusters_by_label)
-    movers = [
-        label for label in all_labels if counterparts.get(homes.get(label), "no match") != second_homes.get(label)
-    ]
+    movers = [label for label in all_labels if counterparts.get(first_home(label), "no match") != second_home(label)]
     return {
         "annotators": [first.annotator, second.annotator],
         "agreement": {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
