@@ -12,10 +12,12 @@ nothing is left, *keys to 3 %* until at most 3 % of the labels are wrong, *wrong
 the stated bound held. Means, but for the last. A row is one key (y, h or o), one more for each label taken out of it,
 two for the class that is suggested (e, Enter) and five for another (e, three letters, Enter).
 
+``--agreement`` compares clusters of Google's types with the annotators' classes, all of which are human-made.
 ``--draws`` counts what is certain, wrong and marked over 20 draws of 85 % of each list, clustered with other seeds.
-``--kinds`` prints how many labels stand in clusters of the wrong kind, and how many of these are in doubt. ``--fit``
-prints the coefficients that :data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types,
-and the fractions of wrong labels in each list's quarters by them, from the most certain quarter on.
+``--second FOLDER`` counts it with a sentence-transformers model as second encoder, too. ``--kinds`` prints how many
+labels stand in clusters of the wrong kind, and how many of these are in doubt. ``--fit`` prints the coefficients that
+:data:`hiertree.pipelines.labels.review.sampling.SHIPPED` has, fitted to Google's types, and the fractions of wrong
+labels in each list's quarters by them, from the most certain quarter on.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ from label_references import HYPERNYMS, RELEASED, in_part, references, released_
 
 from hiertree.pipelines.labels import PlaceNounEncoder, Proposal, propose
 from hiertree.pipelines.labels.cluster.certainty import are_catch_alls, bears_names
+from hiertree.pipelines.labels.cluster.step import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 from hiertree.pipelines.labels.encode.place_nouns import class_key, words_of
+from hiertree.pipelines.labels.encode.text_encoders import SentenceEncoder
 from hiertree.pipelines.labels.review import sampling
 from hiertree.pipelines.labels.review.actions import Check, MarkLabels, Move, Sample
 from hiertree.pipelines.labels.review.results import doubt_of
@@ -302,6 +306,32 @@ def write_kinds(data: Path) -> None:
             write_row(name, len(kinds), above, f"{len(wrong) / len(kinds):.3f}", f"{marked:.3f}")
 
 
+def write_second(lists: dict[str, Truth], folder: str) -> None:
+    """What is certain, wrong and marked with a sentence encoder as another witness, with P279 and without."""
+    write_row("list", "P279", "second", *MEMBERS)
+    for name in (FITTED, "Andes", "other regions"):
+        counts = dict.fromkeys(lists[name].classes, 1)
+        for above, hypernyms in (("scraped", lists[name].hypernyms), ("shipped", read_hypernyms())):
+            for second in (None, SentenceEncoder(folder)):
+                proposal = propose(counts, PlaceNounEncoder(), hypernyms=hypernyms, second=second)
+                write_row(name, above, "yes" if second else "no", *fractions(*counted(proposal, lists[name])))
+
+
+def write_agreement(lists: dict[str, Truth]) -> None:
+    """How clusters of Google's types agree with the annotators' classes, at their number and at the proposed one."""
+    write_row("list", "labels", "clusters", "ARI", "NMI", "of the right kind")
+    for name, truth in lists.items():
+        if name.startswith("Google"):
+            for number in (len(set(truth.classes.values())), "auto"):
+                counts = dict.fromkeys(truth.classes, 1)
+                proposal = propose(counts, PlaceNounEncoder(), hypernyms=truth.hypernyms, clusters=number)
+                placed = [(cluster, member.label) for cluster in proposal.clusters for member in cluster.labels]
+                found = agreement([c.name for c, _ in placed], [truth.classes[label] for _, label in placed])
+                right = np.mean([cluster.kind == "human-made" for cluster, _ in placed])
+                head = (name, len(placed), len(proposal.clusters))
+                write_row(*head, f"{found['ari']:.3f}", f"{found['nmi']:.3f}", f"{right:.3f}")
+
+
 def write_fit(lists: dict[str, Truth]) -> None:
     """The coefficients fitted to one list, and the fractions of wrong labels in each list's quarters by them."""
     from sklearn.linear_model import LogisticRegression
@@ -330,14 +360,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of place_labels, gldv2_hierarchical and wikidata_p279")
     parser.add_argument("--kinds", action="store_true")
-    parser.add_argument("--draws", action="store_true")
-    parser.add_argument("--fit", action="store_true")
+    tables = {"agreement": write_agreement, "draws": write_draws, "fit": write_fit}
+    for name in tables:
+        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--second", metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.kinds:
         write_kinds(arguments.data)
         return
     lists = truths(arguments.data)
-    (write_fit if arguments.fit else write_draws if arguments.draws else write_members)(lists)
+    if arguments.second:
+        write_second(lists, arguments.second)
+        return
+    for name, write in tables.items():
+        if getattr(arguments, name):
+            write(lists)
+            return
+    write_members(lists)
 
 
 if __name__ == "__main__":

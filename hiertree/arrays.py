@@ -81,7 +81,9 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ShapeError(f"{name} with rows of different lengths", expected="rows of one length") from error
+        remedy = "pass the column of embeddings alone" if hasattr(values, "columns") else None
+        problem = f"{name} with rows of different lengths"
+        raise ShapeError(problem, expected="rows of one length", remedy=remedy) from error
 
 
 def refuse_containers(values: Any, name: str) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hiertree.metrics.engine.device import sent
 from hiertree.options import require, with_options_of
@@ -100,55 +99,36 @@ class SmoothRecall(SupRecall):
         self.is_mean_over_queries = self._compares_pairs = not similarity_mixup  # which mixes images of a class
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
-        """The batch and, with similarity mixup, its virtual images."""
+        """The batch and, with similarity mixup, every mixture of two of one class, as further queries.
+
+        A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalized: its inner product with any vector is the
+        mixture of the two similarities. Without reference embeddings it is a candidate too; what is valid for x and for
+        z is valid for it.
+        """
         if not (self.similarity_mixup and self.training):
             return super().pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        options = {"level": self.level, "valid": valid, "include_self": self.include_self}
-        return mixed_pairs_of(embeddings, paths, ref_embeddings, ref_paths, **options)
-
-
-def mixed_pairs_of(
-    embeddings: Any,
-    paths: Any,
-    ref_embeddings: Any = None,
-    ref_paths: Any = None,
-    *,
-    level: int | None = None,
-    valid: Any = None,
-    include_self: bool = False,
-) -> VectorPairs:
-    """The embeddings and every mixture of two of one class, to be compared with every candidate.
-
-    A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalized: its inner product with any vector is the mixture
-    of the two similarities. It follows the embeddings as a query and, without reference embeddings, as a candidate;
-    what is valid for x and for z is valid for it. A class is what agrees down to ``level`` (None: the finest).
-    """
-    vectors = unit_vectors(embeddings)
-    classes = checked_paths(paths, vectors)
-    pairs = _same_class(classes.ids, level)
-    x, z = sent(pairs, vectors.device)
-    alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
-    mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
-    mixed_paths = np.concatenate([classes.ids, classes.ids[pairs[0]]])
-    within_batch = ref_embeddings is None or ref_embeddings is embeddings
-    if within_batch and ref_paths is not None:
-        check_same_paths(classes, checked_paths(ref_paths, vectors, name="ref_paths"))
-    if valid is not None:
-        shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
-        valid = _extended(full_mask(valid, shape, vectors.device), x, z, extend_columns=within_batch)
-    references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
-    return pairs_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, to_vectors=float_vectors)
+        vectors = unit_vectors(embeddings)
+        classes = checked_paths(paths, vectors)
+        pairs = _same_class(classes.ids, self.level)
+        x, z = sent(pairs, vectors.device)
+        alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
+        mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
+        mixed_paths = np.concatenate([classes.ids, classes.ids[pairs[0]]])
+        within_batch = ref_embeddings is None or ref_embeddings is embeddings
+        if within_batch and ref_paths is not None:
+            check_same_paths(classes, checked_paths(ref_paths, vectors, name="ref_paths"))
+        if valid is not None:
+            valid = full_mask(valid, (len(vectors), len(vectors if within_batch else ref_embeddings)), vectors.device)
+            valid = torch.cat([valid, valid[x] & valid[z]])
+            valid = torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if within_batch else valid
+        references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
+        options: dict[str, Any] = {"valid": valid, "include_self": self.include_self, "to_vectors": float_vectors}
+        return pairs_of(mixed, mixed_paths, *references, **options)
 
 
 def _same_class(ids: NDArray[np.int64], level: int | None) -> NDArray[np.int64]:
-    """(2, n) all pairs of rows of one class, the smaller row first."""
+    """(2, n) all pairs of rows of one class, which agree down to the level, the smaller row first."""
     require(level is None or 1 <= level <= ids.shape[1], "level", level, f"None, or 1 to {ids.shape[1]}")
     nodes = ids[:, :level]
     classes = np.unique(nodes, axis=0, return_inverse=True)[1].ravel()
     return np.stack(np.nonzero(np.triu((classes[:, None] == classes) & (nodes[:, -1] >= 0), k=1)))
-
-
-def _extended(valid: Tensor, x: Tensor, z: Tensor, *, extend_columns: bool) -> Tensor:
-    """The mask extended by rows for virtual images, and by columns if the batch is compared with itself."""
-    valid = torch.cat([valid, valid[x] & valid[z]])
-    return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if extend_columns else valid

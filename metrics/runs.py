@@ -202,10 +202,14 @@ def _parquet(path: Path) -> Any:
     return read_parquet_frame(path, expected="a readable Parquet file")
 
 
-def _json(path: Path) -> dict[str, dict[str, float]]:
+def _json(path: Path) -> dict[str, Any]:
     table = read_json(path, expected="a JSON file as ranx saves it", finite=False)
-    if not isinstance(table, dict) or not all(isinstance(entries, dict) for entries in table.values()):
-        raise TableError(f"{path}: no object of objects", expected="query → item → number, as ranx saves it")
+    if not isinstance(table, dict) or not all(isinstance(entries, (dict, list)) for entries in table.values()):
+        expected = "query → item → number, as ranx saves it, or query → items, best first"
+        raise TableError(f"{path}: no object of objects or lists", expected=expected)
+    for query, entries in table.items():
+        if isinstance(entries, list):  # as the names of queries, which JSON has as texts
+            table[query] = [str(item) if isinstance(item, int) else item for item in entries]
     return table
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from .labels.export.tree_page import TreeNode
     from .training.recipe.schema import Recipe
-    from .training.run.experiment import TrainedRun
 
 LANDMARKS = files("hiertree.pipelines").joinpath("landmarks.csv")
 _TITLE = "What a label hierarchy buys"
@@ -97,7 +96,7 @@ def run_demo(
         tree=tree,
         tree_lead=[_describe_report(labels.report)],
         hits=10,
-        commands=_commands(folder, data, runs, seed=seed, quick=quick),
+        commands=[_command(folder, data, seed=seed, quick=quick)],
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)
     return page
@@ -163,14 +162,7 @@ def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
     return text.replace("-0.0", "0.0").replace(" -", " −")
 
 
-def _commands(
-    folder: Path, data: str | os.PathLike[str] | None, trained_runs: Sequence[TrainedRun], *, seed: int, quick: bool
-) -> list[str]:
-    """The commands that reproduce the demo, as a whole or run by run."""
-    demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]
-    demo += ["--data", os.fspath(data)] if data is not None else []
-    demo += ["--quick"] if quick else []
-    runs = [
-        ["hiertree", "train", str(run.folder / "recipe.yaml"), "--out", f"{run.folder}-again"] for run in trained_runs
-    ]
-    return [shlex.join(command) for command in [demo, *runs]]
+def _command(folder: Path, data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> str:
+    """The command that makes it all again."""
+    command = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed), *(["--quick"] if quick else [])]
+    return shlex.join(command if data is None else [*command, "--data", os.fspath(data)])

@@ -20,12 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hiertree.io.files import replacing
+from hiertree.io.files import open_replacing, replacing
 from hiertree.losses import smooth_ap_error
 from hiertree.losses.functional import smooth_ap, sup_ap
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 VALUES = DOCS / "papers_figures.csv"
+STUDY = DOCS / "omniglot_settings.csv"  # means over two seeds of the sweeps of docs/omniglot.md
 LEAST_SLOPE = 0.005  # [B], suppl. Eq. 1
 BATCHES, RHOS, TAUS = (16, 32, 64, 128, 256), (0.1, 1, 10, 100, 1e3, 1e4, 1e5), (0.001, 0.005, 0.01, 0.05, 0.1)
 TEMPERATURES = (0.1, 0.01, 0.001)  # of [B]
@@ -33,8 +34,7 @@ WEIGHTS, BETAS, BITS = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1), (0.8, 0.7, 0.6, 0.5, 0.4
 SUP_AP = "loss={{name: SupAP, rho: {rho}, tau: {tau}}}"
 WITH_MARGINS = "loss={{name: ROADMAP, decomposability: pair, lambda_: {weight}, rho: {rho}, beta: {beta}}}"
 WITH_PROXIES = "loss={{name: ROADMAP, decomposability: proxy, lambda_: {weight}}}"
-HAPPIER = "loss={{name: HAPPIER, alpha: {alpha}, lambda_: {weight}}}"
-SMALL = ["model.width=16", "evaluation={metrics: [mAP@R, 'AP[1]', 'AP[2]', H-AP], select: H-AP}"]
+SMALL = ["model.width=16", "evaluation={metrics: [mAP@R], select: mAP@R}"]
 SMALL += ["training.device=cpu", "training.logger=none"]
 
 Row = tuple[str, str, float, float]  # figure, series, x, y
@@ -58,24 +58,24 @@ class Runs:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._metrics: dict[str, dict[str, float]] = {}
+        self._percents: dict[str, float] = {}
 
-    def train(self, *settings: str, folder: str, epochs: int = 8, batch_size: int = 128) -> dict[str, float]:
-        """The metrics of a run into this folder."""
+    def train(self, *settings: str, folder: str, epochs: int = 8, batch_size: int = 128) -> float:
+        """mAP@R of a run into this folder."""
         from hiertree.pipelines.training.recipe.reading import load_recipe
         from hiertree.pipelines.training.run.experiment import train
 
         sizes = [f"data.root={self._root}", f"training.epochs={epochs}", f"sampler.batch_size={batch_size}"]
-        return train(load_recipe("omniglot-sup-ap", [*SMALL, *sizes, *settings]), folder).metrics
+        return train(load_recipe("omniglot-sup-ap", [*SMALL, *sizes, *settings]), folder).metrics["mAP@R"]
 
-    def percent(self, loss: str, metric: str = "mAP@R", *, batch_size: int = 128, **options: float) -> float:
-        """A metric in percent after eight epochs."""
+    def percent(self, loss: str, *, batch_size: int = 128, **options: float) -> float:
+        """mAP@R in percent after eight epochs."""
         setting = loss.format(**({"rho": 100, "tau": 0.01, "beta": 0.6, "weight": 0.5} | options))
         key = f"{setting} {batch_size}"
-        if key not in self._metrics:
+        if key not in self._percents:
             with tempfile.TemporaryDirectory() as folder:
-                self._metrics[key] = self.train(setting, folder=folder, batch_size=batch_size)
-        return 100 * self._metrics[key][metric]
+                self._percents[key] = 100 * self.train(setting, folder=folder, batch_size=batch_size)
+        return self._percents[key]
 
     def steps(self, tau: float, batch_size: int) -> list[tuple[float, float]]:
         """AP_e and P of Eq. 1 at each step of an epoch."""
@@ -121,11 +121,6 @@ def measure(root: str) -> Iterator[Row]:
         yield "[R] 13a", "Sup-AP", tau, runs.percent(SUP_AP, tau=tau)
     for beta in BETAS:
         yield "[R] 4c", "ROADMAP", round(0.9 - beta, 1), runs.percent(WITH_MARGINS, beta=beta)
-    for alpha in (0.5, 1, 2, 3, 5):
-        for name, metric in (("alphabets", "AP[1]"), ("characters", "AP[2]")):
-            yield "[S] 8a", name, alpha, runs.percent(HAPPIER, metric, alpha=alpha, weight=0.1)
-    for weight in WEIGHTS[:-1]:
-        yield "[S] 8b", "HAPPIER", weight, runs.percent(HAPPIER, "H-AP", alpha=1, weight=weight)
 
 
 def precision_recall(runs: Runs) -> Iterator[Row]:
@@ -162,13 +157,13 @@ def tie_ranges(runs: Runs) -> Iterator[Row]:
 
 
 def write(rows: Iterator[Row]) -> None:
-    """Write each value as soon as it is known."""
-    with VALUES.open("w", encoding="utf-8", newline="") as file:
+    """Print each value as soon as it is known, and write all in the end."""
+    with open_replacing(VALUES) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["figure", "series", "x", "y"])
         for figure, series, x, y in rows:
             writer.writerow([figure, series, f"{x:g}", f"{y:.4g}"])
-            file.flush()
+            print(figure, series, f"{x:g} {y:.4g}", flush=True)
 
 
 def draw(folder: Path) -> None:
@@ -178,9 +173,10 @@ def draw(folder: Path) -> None:
 
     plt.rcParams.update({"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 8, "lines.markersize": 3})
     values: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    with VALUES.open(encoding="utf-8", newline="") as file:
-        for figure, series, x, y in list(csv.reader(file))[1:]:
-            values.setdefault(figure, {}).setdefault(series, []).append((float(x), float(y)))
+    for table in (VALUES, STUDY):
+        with table.open(encoding="utf-8", newline="") as file:
+            for figure, series, x, y in list(csv.reader(file))[1:]:
+                values.setdefault(figure, {}).setdefault(series, []).append((float(x), float(y)))
     for name, panels in PANELS.items():
         rows = 1 if len(panels) < 4 else 2
         figure, grid = plt.subplots(rows, -(-len(panels) // rows), figsize=(9, 2.3 * rows), layout="constrained")
@@ -190,7 +186,7 @@ def draw(folder: Path) -> None:
             plot(axes, values.get(title.partition(":")[0], {}))
             axes.set(title=title, **labels)
             if len(axes.get_legend_handles_labels()[1]) > 1:
-                axes.legend(frameon=False, fontsize=7, loc="lower left" if plot is gradients else "best")
+                axes.legend(frameon=False, fontsize=6, loc="upper right" if plot is gradients else "best")
         with replacing(folder / f"papers_{name}.svg") as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
@@ -243,6 +239,7 @@ def gradients(axes: Any, _: Series) -> None:
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xticks(range(3), ["x₁ (+)", "x₂ (+)", "x₃ (−)"])
     axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_ylim(-10, 100)
 
 
 def ranges(bits: int) -> Callable[[Any, Series], None]:

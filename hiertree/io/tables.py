@@ -262,7 +262,8 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     with reading_file(path, expected="a spreadsheet that pandas reads"):
         sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
-    table: pd.DataFrame = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    sheet = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
+    table: pd.DataFrame = sheet[sheet.apply(lambda column: column.str.strip() != "").any(axis=1)]
     return table
 
 

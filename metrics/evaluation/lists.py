@@ -83,8 +83,9 @@ def evaluate_named(
     policies: Any = {"drop_names": True, "uneven": options.uneven, "separator": options.separator}
     numbered, label_names = shared_paths(labels, may_lack_class=() if is_self else [*labels], **policies)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
-    row_of_query = rows_of_names(query_names, "query_names", len(queries))
-    row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))
+    row_of_query = _spelled_as(run.queries, rows_of_names(query_names, "query_names", len(queries)))
+    row_of_item = rows_of_names(gallery_names, "gallery_names", len(gallery)) if not is_self else row_of_query
+    row_of_item = _spelled_as(run.items, row_of_item)
     unlabeled_items = _unlabeled_items(run, row_of_query, row_of_item, refuse=options.rules.unjudged == "error")
     row_of_item = row_of_item | {name: row for row, name in enumerate(unlabeled_items, start=len(gallery))}
     result_queries = [*(run.queries if is_self else row_of_query)]
@@ -98,6 +99,14 @@ def evaluate_named(
     result = _evaluate(indices, scores, queries[rows], gallery, options)
     card = replace(result.convention, level_names=label_names.level_names)
     return replace(result, query_ids=result_queries, convention=card, class_names=label_names.class_names)
+
+
+def _spelled_as(names: Sequence[Hashable], row_of: Mapping[Hashable, int]) -> Mapping[Hashable, int]:
+    """Rows by the names of a run, which may be texts where others are the same numbers, or the other way round."""
+    if any(name in row_of for name in names):
+        return row_of
+    spelling = {str(name): name for name in names}
+    return {spelling.get(str(name), name): row for name, row in row_of.items()}
 
 
 def _unlabeled_items(

@@ -133,6 +133,9 @@ def compare_lists(
     names = list(map(str, runs))
     require_distinct("runs", names)
     reference = choose_reference(names, against)
+    for path in map(Path, names):
+        if not path.exists():
+            raise no_such(path)
     results = {name: measure_lists(name, **options) for name in names}
     values = {name: values_of_result(result) for name, result in results.items()}
     tests = compare_with_reference(values, reference)

@@ -20,7 +20,7 @@ from .figures import histogram, learning_curves, map_figures
 from .queries_and_gallery import SIGNIFICANT, paired_test
 from .rankings import RankingGrids, changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, read_sources, values_of
-from .tables import answered_nodes, node_table, side_by_side, tree_of_means
+from .tables import answered_nodes, node_table, side_by_side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def make_report(
         lead: paragraphs below the title.
         tree: of labels, to be shown.
         tree_lead: paragraphs above it.
-        commands: that make it all again, unless given those of the models.
+        commands: that make it all again, before those of the models.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
@@ -111,7 +111,7 @@ def make_report(
         },
         **_numbers(measurements, data),
         **_retrievals(measurements, data, values, judged_by, queries=queries, hits=hits),
-        "commands": commands or [run.command for run in measurements.values()],
+        "commands": [*commands, *(run.command for run in measurements.values())],
     }
     files.write_text(out, fill_page(__package__, page, scripted=True))
     return Path(out)
@@ -232,7 +232,6 @@ def _analysis(
     """How the values of the queries are spread, and their means by node of the tree."""
     columns = {name: column[~np.isnan(column)] for name, column in zip(measurements, values.T, strict=True)}
     answered = answered_nodes(data, values)
-    top, left_out = tree_of_means(data, values)
     of_nodes = ("H-AP", "AP", f"AP[{data.tree.num_levels}]", "R@1")
     common = [name for name in of_nodes if all(name in run.per_query.columns for run in measurements.values())]
     in_table = {name: values_of(measurements, name) for name in dict.fromkeys([judged_by, *common])}
@@ -247,7 +246,5 @@ def _analysis(
         "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
         "answered": {level: len(nodes) for level, nodes in answered.items()},
         "table": node_table(data, list(measurements), in_table),
-        "nodes": top,
-        "nodes_left_out": left_out,
         "errors": error_figures(measurements, data, values),
     }

@@ -11,15 +11,11 @@ import numpy as np
 
 from hiertree.metrics.conventions import improves_downward, split_name, strip_brackets
 
-from .queries_and_gallery import own_label
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .queries_and_gallery import QueriesAndGallery
 
-MOST_NODES = 1_500  # that a page draws of the tree
-MOST_BELOW = 60  # nodes that it draws below one node
 MOST_ROWS = 2_000  # nodes of the table that readers sort
 MOST_VALUES = 12_000  # that it holds: 2,000 nodes, three metrics, two models
 _OF_THE_TREE = {
@@ -115,19 +111,15 @@ def _meaning(metric: str, level_names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class NodeMeans:
-    """A node, how many queries below it have a value, and the mean of these for each run, NaN where none has one.
+    """A node by its labels, coarse › fine, and its level, 1 the coarsest.
 
-    ``path`` holds the labels above it too; level 1 is the coarsest. ``below`` are the nodes of the next level that are
-    shown, and ``left_out`` counts the others.
+    ``queries`` below it have a value; ``means`` are theirs for each run, NaN where none has one.
     """
 
-    label: str
     path: str
     level: int
     queries: int
     means: tuple[float, ...]
-    below: tuple[NodeMeans, ...] = ()
-    left_out: int = 0
 
     @property
     def mean(self) -> float:
@@ -147,23 +139,6 @@ def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict
         )
         for level, name in enumerate(names, start=1)
     }
-
-
-def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple[tuple[NodeMeans, ...], int]:
-    """The nodes of level 1 with those below them, as many as fit on a page, and how many more there are."""
-    depth = max(1, int((np.cumsum(data.tree.level_sizes) <= MOST_NODES).sum()))
-    children: dict[tuple[int, ...], list[NodeMeans]] = {}
-    for level in range(depth, 0, -1):
-        parents: dict[tuple[int, ...], list[NodeMeans]] = {}
-        for path, node in _nodes(data, values, level).items():
-            first_children, left_out = _first_nodes(children.get(path, []))
-            parents.setdefault(path[:-1], []).append(replace(node, below=first_children, left_out=left_out))
-        children = parents
-    return _first_nodes(children[()])
-
-
-def _first_nodes(nodes: Sequence[NodeMeans]) -> tuple[tuple[NodeMeans, ...], int]:
-    return tuple(nodes[:MOST_BELOW]), max(0, len(nodes) - MOST_BELOW)
 
 
 def node_table(
@@ -186,7 +161,7 @@ def node_table(
 
 
 def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> dict[tuple[int, ...], NodeMeans]:
-    """The nodes of a level that queries or gallery have, by path, with their means but without the nodes below them."""
+    """The nodes of a level that queries or gallery have, by path, with their means."""
     every = np.concatenate([data.query_paths[:, :level], data.gallery_paths[:, :level]])
     node_paths, inverse = np.unique(every, axis=0, return_inverse=True)
     answered = ~np.isnan(values).any(axis=1)
@@ -195,8 +170,6 @@ def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> 
     sums = [np.bincount(rows, weights=column, minlength=len(node_paths)) for column in values.T]
     means = np.divide(sums, counts, out=np.full((len(sums), len(node_paths)), np.nan), where=counts > 0)
     return {
-        tuple(path): NodeMeans(
-            own_label(data.tree.labels_of(path)), data.label(np.array(path)), level, count, tuple(node_means)
-        )
+        tuple(path): NodeMeans(data.label(np.array(path)), level, count, tuple(node_means))
         for path, count, node_means in zip(node_paths.tolist(), counts.tolist(), means.T.tolist(), strict=True)
     }

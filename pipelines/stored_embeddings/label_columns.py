@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hiertree.tree.label_rows import Where
 
     from .shards import Shards
+
+    _Join: TypeAlias = tuple[str, NDArray[np.int64]]  # a column of names, and rows
 
 IMAGE = "image"  # the column of ids in what ``hiertree embed`` writes
 SPLIT, QUERY, GALLERY = "split", "query", "gallery"  # the column that tells queries from their gallery, and its values
@@ -128,9 +130,9 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
 def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> EmbeddedImages:
     """Embeddings with the rows of a table of labels: those of their names where both have names, else in its order."""
     table = read_table(file, required=columns.required)
-    rows = _rows_by_name(embeddings, table, file.name, columns) if getattr(embeddings, "columns", ()) else None
-    if rows is not None:
-        table = table.iloc[rows]
+    joined = _rows_by_name(embeddings, table, file.name, columns) if getattr(embeddings, "columns", ()) else None
+    if joined is not None:
+        columns, table = columns._replace(ids=joined[0]), table.iloc[joined[1]]
     elif np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
     return _labeled(
@@ -138,21 +140,28 @@ def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> Embed
     )
 
 
-def _rows_by_name(shards: Shards, table: pd.DataFrame, file: str, columns: LabelColumns) -> NDArray[np.int64] | None:
-    """The row of the table for each embedding, by name; None where names of another kind leave only their order."""
+def _rows_by_name(shards: Shards, table: pd.DataFrame, file: str, columns: LabelColumns) -> _Join | None:
+    """The table's names, and its row for each embedding; None where names of another kind leave only their order."""
     import pandas as pd
 
+    common = [name for name in shards.columns if name in table.columns and name not in columns.levels]
     stored_column = LabelColumns().name_column(shards.columns, shards.texts)
     table_column = columns.name_column(list(table.columns), lambda name: table[name].array)
+    stored_column = table_column if table_column in common else stored_column
+    table_column = stored_column if table_column is None and stored_column in common else table_column
     if stored_column is None or table_column is None:
         return None
-    stored, named = pd.Index(shards.texts(stored_column)), pd.Index(table[table_column])
+    stored, named = (
+        pd.Index(np.asarray(_whole_numbers(pd.Categorical(cells)), object))
+        for cells in (shards.texts(stored_column), table[table_column].array)
+    )
     if stored.equals(named):
-        return np.arange(len(table))
+        return table_column, np.arange(len(table))
     images = stored.unique()
     missing = images[~images.isin(named)]
     found = f"{file}, {table_column}, names {len(images) - len(missing)} of {len(images)} images"
-    if len(missing) == len(images) and not all(map(_IMAGE_NAME.search, named)):
+    is_other_kind = stored_column != table_column and not all(map(_IMAGE_NAME.search, named))
+    if len(missing) == len(images) and is_other_kind:
         _log.warning("%s: rows are joined in their order", found)
         return None
     if len(missing):
@@ -161,7 +170,7 @@ def _rows_by_name(shards: Shards, table: pd.DataFrame, file: str, columns: Label
     if not named.is_unique:
         problem = f"{file}: {named[named.duplicated()][0]!r} twice in {table_column}"
         raise TableError(problem, expected="one row for each name, as rows stand in another order than embeddings")
-    return np.asarray(named.get_indexer(stored), np.int64)
+    return table_column, np.asarray(named.get_indexer(stored), np.int64)
 
 
 def _labeled(

@@ -11,23 +11,17 @@ from hiertree import metrics
 from hiertree.errors import HiertreeError
 
 EMBEDDINGS, PATHS = np.random.default_rng(0).standard_normal((3, 2)), [[0, 0], [0, 0], [0, 1]]
-RETRIEVAL = {"query_paths": PATHS, "gallery_paths": PATHS[:2]}
 OPTIONS = {"metrics": ["AP"], "alpha": 1.0, "relevance": "hap", "ties": "average", "protocol": None, "compat": None}
 MASKS = {"query_ids": [1, 2, 3], "gallery_ids": [1, 2], "junk": None}
+RETRIEVAL = {"query_paths": PATHS, "gallery_paths": PATHS[:2], **OPTIONS, **MASKS}
 SEARCH = {"block_size": None, "distributed": False, "progress": False}
 SCORES = {"scores": [[1.0, 2.0]], "levels": [[0, 1]], "valid": None, "ties": "average"}
 RESULT = metrics.evaluate(EMBEDDINGS, PATHS, metrics=["AP"])
 CALLS = {
-    metrics.evaluate: {"query": EMBEDDINGS, "gallery": EMBEDDINGS[:2], **RETRIEVAL, **OPTIONS, **MASKS, **SEARCH},
-    metrics.evaluate_codes: {
-        "query_codes": EMBEDDINGS > 0,
-        "gallery_codes": EMBEDDINGS[:2] > 0,
-        **RETRIEVAL,
-        **OPTIONS,
-        **MASKS,
-    },
+    metrics.evaluate: {"query": EMBEDDINGS, "gallery": EMBEDDINGS[:2], **RETRIEVAL, **SEARCH},
+    metrics.evaluate_codes: {"query_codes": EMBEDDINGS > 0, "gallery_codes": EMBEDDINGS[:2] > 0, **RETRIEVAL},
     metrics.evaluate_scores: {**SCORES, **OPTIONS, "num_levels": None},
-    metrics.evaluate_ranking: {"run": [[0, 1], [1, 0], [1, -1]], "num_levels": None, **RETRIEVAL, **OPTIONS, **MASKS},
+    metrics.evaluate_ranking: {"run": [[0, 1], [1, 0], [1, -1]], "num_levels": None, **RETRIEVAL},
     metrics.hierarchical_precision_recall: {**SCORES, "alpha": 1.0, "relevance": "hap"},
     metrics.ndcg: {**SCORES, "k": 2},
     metrics.recall_at_k: {**SCORES, "k": 2, "level": 1},

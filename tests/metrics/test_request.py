@@ -9,6 +9,7 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics import evaluate, evaluate_scores, hierarchical_precision_recall, ndcg
 from hiertree.metrics.conventions import parse_metrics
 
+GALLERY = {"gallery": np.eye(2), "gallery_paths": [[0, 0], [0, 1]]}
 GOOD = {"query": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "query_paths": [[0, 0], [0, 1], [1, 2]]}
 
 
@@ -90,6 +91,23 @@ def test_one_name_may_stand_without_a_list():
         (ShapeError, {"query_paths": np.ma.masked_equal([[0, 0], [0, 1], [1, 2]], 2)}),
         (ShapeError, {"junk": 3}),
         (PathError, {"junk": [1, 2, 3]}),
+        (PathError, {"query_paths": [0, 0, -1]}),
+        (OptionError, {"protocol": "imagenet"}),
+        (OptionError, {"compat": "happier"}),
+        (OptionError, {"protocol": "sop", **GALLERY}),
+        (OptionError, {"protocol": "gldv2"}),
+        (OptionError, {"protocol": "dyml", **GALLERY}),
+        (OptionError, {"query_ids": [1, 2, 3], **GALLERY}),
+        (OptionError, {"gallery_ids": [1, 2], **GALLERY}),
+        (OptionError, {"query_ids": [1, 2, 3], "gallery_ids": [1, 2]}),
+        (OptionError, {"query_ids": [1, 2, 3], "gallery_ids": ["1", "2"], **GALLERY}),
+        (OptionError, {"query_ids": [0.5, 1.0, 2.0]}),
+        (ShapeError, {"query_ids": [1, 2]}),
+        (ShapeError, {"junk": [[0]]}),
+        (PathError, {"junk": [[3], [], []]}),
+        (PathError, {"junk": [[-1], [], []]}),
+        (PathError, {"junk": [[0.5], [], []]}),
+        (PathError, {"gallery": np.eye(2), "gallery_paths": [[0, 0], [0, -2]]}),
     ],
 )
 def test_bad_embeddings_and_options_are_refused(error, changed):

@@ -37,19 +37,13 @@ def test_a_metric_that_no_query_has_is_absent_from_the_summary():
     assert "—" in str(result_of_one)
 
 
-def test_json_holds_means_counts_and_the_card(result):
-    record = json.loads(result.to_json())
+def test_json_holds_means_counts_and_the_card_which_prints_with_the_result(result):
+    record, text = json.loads(result.to_json()), str(result)
     assert record["summary"] == pytest.approx(result.summary().to_dict())
     assert record["num_queries"] == 40
     assert record["convention"]["ties"] == "average"
-    assert record["convention"]["self_rule"] == "self-retrieval, each query masked by index"
-
-
-def test_the_card_prints_with_the_result(result):
-    text = str(result)
-    assert "H-AP" in text
+    assert record["convention"]["self_rule"] in text
     assert "1 of 40 queries without a value" in text
-    assert "expectation over all orders" in text
 
 
 def test_confidence_intervals_hold_the_mean_and_repeat(result):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -27,6 +29,10 @@ def run_and_qrels():
 
 def check_same(result, expected):
     pd.testing.assert_frame_equal(result.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
+
+
+def frame_of(items, scores):
+    return pd.DataFrame({"query": ["q"] * len(items), "doc": items, "score": scores})
 
 
 def rows(nested):
@@ -110,11 +116,6 @@ def test_files_of_another_shape_are_refused_by_name(file, text, tmp_path):
         evaluate_ranking(tmp_path / file, {"q": {"a": 1}})
 
 
-def test_records_of_another_kind_are_refused():
-    with pytest.raises(OptionError, match="query_id, doc_id and score"):
-        evaluate_ranking(iter([("q", "a", 1.0)]), {"q": {"a": 1}})
-
-
 def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
     (tmp_path / "qrels.txt").write_text("q 0 a 1\nq 0 spam -2\n")
     run = {"q": ["spam", "a"]}
@@ -146,7 +147,7 @@ def cosines(embeddings):
     return unit @ unit.T
 
 
-def test_a_run_of_named_items_is_judged_by_their_paths():
+def test_a_run_of_named_items_is_judged_by_their_paths(tmp_path):
     embeddings, paths, names = embedded()
     scores = cosines(embeddings)
     run = {names[row]: dict(zip(names, scores[row].tolist(), strict=True)) for row in range(40)}
@@ -158,12 +159,21 @@ def test_a_run_of_named_items_is_judged_by_their_paths():
         {name: run[name] for name in names[:5]}, query_paths=paths, query_names=names, metrics=METRICS
     )
     np.testing.assert_allclose(result_of_five.per_query().to_numpy(), expected.per_query().to_numpy()[:5], atol=1e-9)
+    numbers = list(range(1000, 1040))  # ids as numbers in one file are texts in another
+    ranked = {numbers[row]: [numbers[item] for item in np.argsort(-scores[row]) if item != row] for row in range(40)}
     separate = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=METRICS)
     run = {names[row]: dict(zip(names[10:], scores[row, 10:].tolist(), strict=True)) for row in range(10)}
     labels = {"query_paths": paths[:10], "query_names": names[:10]}
     labels |= {"gallery_paths": paths[10:], "gallery_names": names[10:]}
     result = evaluate_ranking(run, **labels, metrics=METRICS)
     np.testing.assert_allclose(result.per_query().to_numpy(), separate.per_query().to_numpy(), atol=1e-9)
+    texts = {name: list(items) for name, items in json.loads(json.dumps(ranked)).items()}
+    for lists, spelled in ((ranked, numbers), (texts, numbers), (ranked, [*map(str, numbers)])):
+        by_number = evaluate_ranking(lists, query_paths=paths, query_names=spelled, metrics=METRICS)
+        np.testing.assert_allclose(by_number.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
+    (tmp_path / "lists.json").write_text(json.dumps(ranked))
+    by_file = evaluate_ranking(tmp_path / "lists.json", query_paths=paths, query_names=numbers, metrics=METRICS)
+    np.testing.assert_allclose(by_file.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
     del run[names[3]]  # a query without a list finds nothing
     assert evaluate_ranking(run, **labels, metrics=["AP[1]"]).per_query()["AP[1]"][names[3]] == 0.0
 
@@ -216,40 +226,28 @@ def test_grades_that_are_none_write_nothing(grades, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "error", "message"),
     [
-        {"q": {"a": 10**400}},
-        {"q": {"a": [1], "b": [2]}},
-        {"q": {"b": 2**53, "a": 2**53 + 1}},
-        pd.DataFrame({"query": ["q", "q"], "doc": ["b", "a"], "score": [2**53, 2**53 + 1]}),
+        ({"q": {"a": 10**400}}, EmbeddingError, r"float64|numbers"),
+        ({"q": {"a": [1], "b": [2]}}, EmbeddingError, r"float64|numbers"),
+        ({"q": {"b": 2**53, "a": 2**53 + 1}}, EmbeddingError, r"float64|numbers"),
+        (frame_of(["b", "a"], [2**53, 2**53 + 1]), EmbeddingError, r"float64|numbers"),
+        ({"q": [["a"], "b"]}, PathError, r"name|item"),
+        ({"q": [None, "a"]}, PathError, r"name|item"),
+        ({"q": [float("nan"), "a"]}, PathError, r"name|item"),
+        ({"q": [pd.NA, "a"]}, PathError, r"name|item"),
+        ({"q": {None: 1.0}}, PathError, r"name|item"),
+        ({"q": ["a"], None: ["a"]}, PathError, r"name|item"),
+        (frame_of([["a"]], [1.0]), PathError, r"name|item"),
+        ({"q": np.array(3)}, OptionError, "for query 'q'"),
+        ({"q": np.array([["a", "b"]])}, OptionError, "for query 'q'"),
+        ({"q": b"ab"}, OptionError, "for query 'q'"),
+        (iter([("q", "a", 1.0)]), OptionError, "query_id, doc_id and score"),
     ],
 )
-def test_scores_that_float64_does_not_hold_are_refused(run):
-    with pytest.raises(EmbeddingError, match=r"float64|numbers"):
+def test_scores_names_and_lists_that_are_none_are_refused(run, error, message):
+    with pytest.raises(error, match=message):
         evaluate_ranking(run, {"q": {"a": 1, "b": 0}}, metrics=["AP"])
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        {"q": [["a"], "b"]},
-        {"q": [None, "a"]},
-        {"q": [float("nan"), "a"]},
-        {"q": [pd.NA, "a"]},
-        {"q": {None: 1.0}},
-        {"q": ["a"], None: ["a"]},
-        pd.DataFrame({"query": ["q"], "doc": [["a"]], "score": [1.0]}),
-    ],
-)
-def test_what_is_no_name_of_an_item_is_refused(run):
-    with pytest.raises(PathError, match=r"name|item"):
-        evaluate_ranking(run, {"q": {"a": 1}}, metrics=["AP"])
-
-
-def test_arrays_that_are_no_list_are_refused():
-    for array in (np.array(3), np.array([["a", "b"]]), b"ab"):
-        with pytest.raises(OptionError, match="for query 'q'"):
-            evaluate_ranking({"q": array}, {"q": {"a": 1}})
 
 
 @pytest.mark.parametrize("names", [[["a"], "b"], [None, "b"], 5])

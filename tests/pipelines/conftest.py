@@ -22,3 +22,13 @@ def tiny_recipe():
         return load_recipe(recipe, [*TINY, *overrides])
 
     return load
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a window; skipped where there is none."""
+    from local_server import chromium
+
+    driver = chromium()
+    yield driver
+    driver.quit()

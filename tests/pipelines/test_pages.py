@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_server import chromium
 from review_server import running
 
 from hiertree import LabelTree
@@ -86,13 +85,6 @@ def write_embeddings(folder: Path, species: list[str]) -> None:
     }
     names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in rows]
     stored.write_embeddings(folder / "part.parquet", vectors, {"image": names, **labels}, {})
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = chromium()
-    yield driver
-    driver.quit()
 
 
 def show(browser: Any, url: str, *, width: int, dark: bool) -> None:

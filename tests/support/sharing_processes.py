@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -74,10 +75,10 @@ FAULTS: dict[str, Change] = {"nan": _no_numbers, "skipped": _no_numbers, "stoppe
 def _before_each_step(change: Change | None, *, only: bool) -> Iterator[None]:
     take_step = Learner.step
 
-    def changed(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+    def changed(self: Learner, *batch: torch.Tensor, step: int, **options: Any) -> dict[str, float]:
         if change is not None and only:
             change(self, step)
-        return take_step(self, images, paths, step=step)
+        return take_step(self, *batch, step=step, **options)
 
     Learner.step = changed  # type: ignore[method-assign]
     try:

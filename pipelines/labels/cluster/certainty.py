@@ -75,10 +75,10 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
     widths, outside = np.asarray(classes.sum(axis=0))[0], np.zeros(len(assignment), dtype=bool)
     for cluster_rows in _rows_of_clusters(assignment):
         rows = cluster_rows[has_chain[cluster_rows]]
-        least, own_classes = max(_HALF * (len(rows) - 1), 2), classes[rows]
-        common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= least)
+        min_count, own_classes = max(_HALF * (len(rows) - 1), 2), classes[rows]
+        common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= min_count)
         stands_below = own_classes[:, common].toarray().astype(bool)
-        is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= least, widths[common])
+        is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= min_count, widths[common])
         outside[rows] = is_core.any(axis=1) & ~(is_core & stands_below).any(axis=1)
         for index in np.flatnonzero(outside[rows]):
             in_core = own_classes[np.flatnonzero((stands_below & is_core[index]).any(axis=1))]
@@ -89,22 +89,16 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
 
 def cluster_cores(
     classes: csr_matrix, has_chain: NDArray[np.bool_], assignment: Integers, catch_alls: NDArray[np.bool_]
-) -> tuple[csr_matrix, Floats]:
-    """(k, c): the classes that are each cluster's core, those of catch-alls left out, and (k,) how wide they are."""
-    from scipy.sparse import csr_matrix
-
-    widths, core_widths = np.asarray(classes.sum(axis=0))[0], np.full(len(catch_alls), np.inf)
-    columns = [np.zeros(0, dtype=np.int64)] * len(catch_alls)
-    for cluster in np.flatnonzero(~catch_alls):
+) -> dict[int, tuple[int, frozenset[int]]]:
+    """By cluster, how wide its core is, and which classes are it; catch-alls have none."""
+    widths, cores = np.asarray(classes.sum(axis=0))[0], {}
+    for cluster in np.flatnonzero(~catch_alls).tolist():
         rows = np.flatnonzero((assignment == cluster) & has_chain)
         counts = np.asarray(classes[rows].sum(axis=0))
-        columns[cluster] = np.flatnonzero(_narrowest(counts >= max(_HALF * len(rows), 1), widths)[0])
-        core_widths[cluster] = widths[columns[cluster]].min(initial=len(assignment))
-    ends = np.cumsum([0, *map(len, columns)])
-    ones = np.ones(ends[-1], dtype=np.int32)
-    return csr_matrix(
-        (ones, np.hstack([np.zeros(0, dtype=np.int64), *columns]), ends), (len(columns), len(widths))
-    ), core_widths
+        columns = np.flatnonzero(_narrowest(counts >= max(_HALF * len(rows), 1), widths)[0])
+        if len(columns):
+            cores[cluster] = int(widths[columns[0]]), frozenset(columns.tolist())
+    return cores
 
 
 def _rows_of_clusters(assignment: Integers) -> list[Integers]:
@@ -162,12 +156,12 @@ def likelier_cluster(
         names: those of the clusters, empty for a catch-all.
         own_index: the number of its cluster.
     """
-    others = [cluster for cluster in core_widths if cluster != own_index]
+    other_clusters = [cluster for cluster in core_widths if cluster != own_index]
     index_of = {class_key(name): index for index, name in enumerate(names) if name and index != own_index}
-    named = (index_of[key] for key in map(class_key, chain) if key in index_of)
-    return (
-        min(others, key=lambda cluster: (core_widths[cluster], cluster), default=None) if others else next(named, None)
-    )
+    named_clusters = (index_of[key] for key in map(class_key, chain) if key in index_of)
+    if other_clusters:
+        return min(other_clusters, key=lambda cluster: (core_widths[cluster], cluster))
+    return next(named_clusters, None)
 
 
 def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) -> Integers:
@@ -180,8 +174,7 @@ def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) 
     members = [np.flatnonzero(assignment == cluster) for cluster in range(num_clusters)]
     for start in range(0, len(vectors), _BLOCK):
         cosines = (vectors[start : start + _BLOCK] @ vectors.T).astype(np.float64)
-        block = np.arange(len(cosines))
-        cosines[block, start + block] = np.nan
+        np.fill_diagonal(cosines[:, start:], np.nan)
         means = np.full((len(cosines), num_clusters), -np.inf)
         for cluster, columns in enumerate(members):
             descending = -np.sort(-cosines[:, columns], axis=1)[:, :_NEIGHBORS]  # NaN comes last

@@ -66,6 +66,7 @@ def embed(
     names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
     noun_of = {} if reader is None else _nearest_nouns(names, graph, reader)
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
+    pairs = [*zip(names, texts, strict=True)]
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
     margins = [known_margin(name, graph) for name in names]
     for row, name in enumerate(names):
@@ -84,9 +85,7 @@ def embed(
         senses=np.array(senses, dtype=object),
         readings=tuple(noun_of.get(name, "") for name in names),
         unfit=tuple(graph.no_landmark(name) or _unfit_sense(sense) for name, sense in zip(names, senses, strict=True)),
-        either=np.array(
-            [graph.is_either(name) and not parse(text).certain for name, text in zip(names, texts, strict=True)]
-        ),
+        either=np.array([graph.is_either(name) and not parse(text).certain for name, text in pairs]),
         second=None if second is None else second.encode(texts),
     )
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count, pairwise
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from hiertree.arrays import unit_rows
 from hiertree.errors import OptionError
 
-from ..encode.place_nouns import parse, thesaurus
+from ..encode.place_nouns import Phrase, parse, thesaurus
 
 Counts = Mapping[str, int]  # label → number of landmarks
 Weights = Mapping[str, tuple[float, float]]  # noun → its weight in a cluster, and the fraction of labels that carry it
@@ -38,10 +39,49 @@ _SHORT = 2  # words
 GENERAL = ("building", "natural region")  # senses of nouns that say hardly more than a kind
 
 
+@dataclass(frozen=True)
+class _Nouns:
+    """By what labels may be called."""
+
+    texts: Texts
+    chains: Chains = field(default_factory=dict)
+
+    def own(self, label: str) -> list[str]:
+        """A short label itself, its head noun and the nouns of its sense that end that, if it is listed."""
+        phrase = self._phrase(label)
+        if not phrase.certain:
+            return []
+        ending = phrase.head.split()
+        shorter = (" ".join(ending[start:]) for start in range(1, len(ending)))
+        synonyms = [noun for noun in shorter if thesaurus().sense_of.get(noun) == phrase.sense]
+        short = [label] if len(label.split()) <= _SHORT and label.casefold().endswith(phrase.head) else []
+        return list(dict.fromkeys([*short, phrase.head, *synonyms]))
+
+    def senses(self, label: str) -> list[str]:
+        """Its sense, if that is no general one."""
+        sense = self._phrase(label).sense
+        return [] if sense is None or sense in GENERAL else [sense]
+
+    def themes(self, label: str) -> list[str]:
+        """The theme of its sense."""
+        sense = self._phrase(label).sense
+        return [] if sense is None else [thesaurus().theme_of[sense]]
+
+    def classes(self, label: str) -> list[str]:
+        """The classes above it that are more specific than a kind."""
+        parsed_names = ((name, parse(name)) for name in self.chains.get(label, ()))
+        return [name for name, phrase in parsed_names if phrase.certain and phrase.sense not in GENERAL]
+
+    def _phrase(self, label: str) -> Phrase:
+        return parse(self.texts.get(label, label))
+
+
 def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None, texts: Texts | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
-    sources = (_nouns(texts or {}), _senses(texts or {}), _classes(chains))
-    weights = [[_weights(counts, nouns) for counts in clusters] for nouns in sources]
+    nouns_of = _Nouns(texts or {}, chains or {})
+    weights = [
+        [_weights(counts, nouns) for counts in clusters] for nouns in (nouns_of.own, nouns_of.senses, nouns_of.classes)
+    ]
     greatest, names = list(map(_greatest, weights)), dict[int, str]()
     for index in _largest_first(clusters):
         fitting = [_fitting(rows[index], maxima) for rows, maxima in zip(weights, greatest, strict=True)]
@@ -63,8 +103,9 @@ def name_groups(
     A group that nothing else names is called by its largest cluster ("street and others").
     """
     group_counts = [{label: n for index in group for label, n in clusters[index].items()} for group in groups]
-    of_themes = [_weights(counts, _themes(texts or {})) for counts in group_counts]
-    class_weights = [_weights(counts, _classes(chains)) for counts in group_counts]
+    nouns_of = _Nouns(texts or {}, chains or {})
+    of_themes = [_weights(counts, nouns_of.themes) for counts in group_counts]
+    class_weights = [_weights(counts, nouns_of.classes) for counts in group_counts]
     most_themes = _greatest(of_themes)
     group_names: dict[int, str] = {}
     for index in _largest_first(group_counts):
@@ -75,16 +116,6 @@ def name_groups(
         candidates = chain(nouns if is_union else [], [fallback], (f"{fallback} {suffix}" for suffix in count(2)))
         group_names[index] = next(name for name in candidates if name not in group_names.values())
     return [group_names[index] for index in range(len(groups))]
-
-
-def _themes(texts: Texts) -> Nouns:
-    """A function for the theme of a label's sense, if any."""
-
-    def themes(label: str) -> list[str]:
-        sense = parse(texts.get(label, label)).sense
-        return [] if sense is None else [thesaurus().theme_of[sense]]
-
-    return themes
 
 
 def _largest_first(clusters: Sequence[Counts]) -> list[int]:
@@ -135,40 +166,6 @@ def _greatest(clusters: Sequence[Weights]) -> dict[str, float]:
     return greatest
 
 
-def _senses(texts: Texts) -> Nouns:
-    def senses(label: str) -> list[str]:
-        sense = parse(texts.get(label, label)).sense
-        return [] if sense is None or sense in GENERAL else [sense]
-
-    return senses
-
-
-def _classes(chains: Chains | None) -> Nouns:
-    """A function for the classes above a label that are more specific than a kind."""
-
-    def classes(label: str) -> list[str]:
-        parsed_names = ((name, parse(name)) for name in (chains or {}).get(label, ()))
-        return [name for name, phrase in parsed_names if phrase.certain and phrase.sense not in GENERAL]
-
-    return classes
-
-
-def _nouns(texts: Texts) -> Nouns:
-    """A function for a short label itself, its head noun and the nouns of its sense that end that, if it is listed."""
-
-    def nouns(label: str) -> list[str]:
-        phrase = parse(texts.get(label, label))
-        if not phrase.certain:
-            return []
-        ending = phrase.head.split()
-        shorter = (" ".join(ending[start:]) for start in range(1, len(ending)))
-        synonyms = [noun for noun in shorter if thesaurus().sense_of.get(noun) == phrase.sense]
-        short = [label] if len(label.split()) <= _SHORT and label.casefold().endswith(phrase.head) else []
-        return list(dict.fromkeys([*short, phrase.head, *synonyms]))
-
-    return nouns
-
-
 def groups_above(
     centers: NDArray[np.float32],
     kinds: Sequence[str],
@@ -183,7 +180,7 @@ def groups_above(
     if levels < 0:
         raise OptionError(f"levels={levels}", expected="0 or more")
     kind_members = [np.flatnonzero(np.array(kinds) == kind) for kind in dict.fromkeys(kinds)]
-    features = _append_themes(centers, clusters, _themes(texts or {}))
+    features = _append_themes(centers, clusters, _Nouns(texts or {}).themes)
     cuts = [_cuts(features[members], levels) for members in kind_members]
     group_names: list[list[str]] = [[] for _ in names]
     for level in range(levels):

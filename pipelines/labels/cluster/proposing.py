@@ -271,8 +271,7 @@ class _Placing:
         self.catch_alls = are_catch_alls(names, bears, assignment)
         self.vouched = has_chain & are_vouched(self.fractions, bears, self.catch_alls, assignment)
         self.vouched &= ~are_outside_core(classes, has_chain, assignment)
-        cores, self.core_widths = cluster_cores(classes, has_chain, assignment, self.catch_alls)
-        self.stands_below = (classes @ cores.T).tocsr()
+        self.classes, self.cores = classes, cluster_cores(classes, has_chain, assignment, self.catch_alls)
         self.targets = ["" if is_catch_all else name for name, is_catch_all in zip(names, self.catch_alls, strict=True)]
         self.nearest = None if embedding.second is None else nearest_clusters(embedding.second, assignment, len(names))
         self.is_near = are_near(self.silhouettes, assignment) & is_known
@@ -322,7 +321,8 @@ class _Placing:
 
     def _doubt_by_chain(self, row: int) -> tuple[str, str]:
         chain, own_index = self.embedding.chains[row], int(self.assignment[row])
-        widths = {cluster: self.core_widths[cluster] for cluster in self.stands_below[row].indices.tolist()}
+        own_classes = self.classes[row].indices.tolist()
+        widths = {cluster: width for cluster, (width, core) in self.cores.items() if not core.isdisjoint(own_classes)}
         target = likelier_cluster(widths, chain, self.targets, own_index)
         unknown = UNKNOWN if self.catch_alls[own_index] and len(self.sizes) > len(self.names) else ""
         reason = f"above it: {chain[0]}" if chain else "few alike"

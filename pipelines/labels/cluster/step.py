@@ -101,21 +101,16 @@ class ClusterStep(LabelStep[Clustered]):
         return read_hypernyms(*tables, items=label_items(self.kept))
 
     @cached_property
-    def reader(self) -> TextEncoder | None:
-        """What reads labels of which nothing is known."""
-        return self.settings.reader and text_encoder(self.settings, self.settings.reader)
-
-    @cached_property
-    def second(self) -> TextEncoder | None:
-        """What else says which labels belong together."""
-        return self.settings.second and text_encoder(self.settings, self.settings.second)
+    def other_encoders(self) -> dict[str, TextEncoder]:
+        """What reads labels of which nothing is known, and what else says which labels belong together."""
+        names = {"reader": self.settings.reader, "second": self.settings.second}
+        return {name: text_encoder(self.settings, encoder) for name, encoder in names.items() if encoder}
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
         settings = self.settings
         parameters = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
-        encoders = {"reader": self.reader, "second": self.second}
-        parameters |= {name: encoder.settings() for name, encoder in encoders.items() if encoder is not None}
+        parameters |= {name: encoder.settings() for name, encoder in self.other_encoders.items()}
         parameters |= {"references": [path.name for path in settings.references]}
         parameters |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
@@ -128,7 +123,7 @@ class ClusterStep(LabelStep[Clustered]):
         references = dict(map(read_reference, settings.references))
         if not counts:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to cluster")
-        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader, second=self.second)
+        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, **self.other_encoders)
         if settings.assignments is None:
             options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
             proposal = propose_for(embedding, counts, **options)

@@ -62,18 +62,13 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
     numbered = [[clusters[label] for label in common_labels] for clusters in clusters_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbered, strict=True)))
-    pairs = [
-        (first.state.cluster(cluster_id), second.state.cluster(matches[cluster_id])) for cluster_id in sorted(matches)
-    ]
+    pairs = [(first.state.cluster(index), second.state.cluster(match)) for index, match in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     matched = [[matches.get(cluster_id, -1 - cluster_id) for cluster_id in numbered[0]], numbered[1]]
     scores = partition_agreement(*numbered) if common_labels else {}
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    movers = [
-        label
-        for label in all_labels
-        if counterparts.get(clusters_by_label[0].get(label), "no match") != clusters_by_label[1].get(label)
-    ]
+    first_home, second_home = (clusters.get for clusters in clusters_by_label)
+    movers = [label for label in all_labels if counterparts.get(first_home(label), "no match") != second_home(label)]
     return {
         "annotators": [first.annotator, second.annotator],
         "agreement": {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
@@ -89,16 +84,10 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
             "nmi": scores.get("nmi"),
             "clusters": [sum(bool(cluster.relevant) for cluster in state.clusters.values()) for state in states],
             "matched": len(matches),
-            "name_share": _fraction_alike(
-                *([cluster.name for cluster in column] for column in zip(*pairs, strict=True))
-            )
-            if pairs
-            else None,
+            "name_share": _fraction_alike(*([pair[side].name for pair in pairs] for side in (0, 1))),
         },
-        "labels": [
-            {"label": label, **_both(placements[0].get(label), placements[1].get(label), label)} for label in movers
-        ],
-        "clusters": [_both(*pair) for pair in pairs if _description(pair[0]) != _description(pair[1])],
+        "labels": [{"label": label, **_both(*(each.get(label) for each in placements), label)} for label in movers],
+        "clusters": [views for views in (_both(*pair) for pair in pairs) if views["first"] != views["second"]],
     }
 
 
@@ -162,10 +151,6 @@ def _named(cluster: dict[str, Any] | None) -> str:
 
 def _path(cluster: dict[str, Any]) -> str:
     return " › ".join([cluster["kind"], *cluster["above"], cluster["name"]])
-
-
-def _description(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
-    return cluster.name, cluster.kind, cluster.above
 
 
 def _kind_of(label: str, cluster: ReviewCluster) -> str:

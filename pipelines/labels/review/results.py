@@ -22,9 +22,8 @@ from hiertree.io.tables import write_table
 from ..cluster.proposal_files import EITHER, check_proposal, read_assignments, read_proposal
 from ..cluster.proposing import Cluster, LabelPlace, Proposal
 from ..landmarks import SEPARATOR
-from .actions import Sample
 from .log_file import BOM, LOG_EXPECTED, replayed
-from .sampling import SampleResult, certain_labels, draw, sample_result
+from .sampling import SampleResult, certain_labels, sample_result
 from .state import ReviewCluster, State, initial_state
 
 SAMPLED, LOST = "sample", "like those that were wrong"  # doubts
@@ -156,9 +155,7 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
         for label in sorted(cluster.labels):
             member, left_out = members[label], label in cluster.irrelevant
             is_seen = label in cluster.checked or label in cluster.moved or left_out
-            doubt = (
-                SAMPLED if label in cluster.sampled and not is_seen else "" if is_seen else doubt_of(member, cluster)
-            )
+            doubt = "" if is_seen else SAMPLED if label in cluster.sampled else doubt_of(member, cluster)
             kind = EITHER if label in cluster.either else cluster.kind
             fields = (label, member.landmarks, "" if left_out else cluster.name, kind, SEPARATOR.join(cluster.above))
             target, sampled = member.target if doubt else "", "yes" if label in cluster.sampled else ""
@@ -166,12 +163,6 @@ def write_review_table(path: AnyPath, proposal: Proposal, state: State, examples
     rank = {SAMPLED: 0, "": 2}
     rows.sort(key=lambda row: (rank.get(row[5], 1), row[2], -row[1]))
     write_table(path, _HEADER, rows)
-
-
-def with_sample(proposal: Proposal, state: State, size: int | None = None) -> State:
-    """The state with certain labels drawn to be checked."""
-    labels = draw(proposal, state, seed=int(state.digest, 16), size=size)
-    return state.changed(Sample(labels=labels).change(state)) if labels else state
 
 
 def read_edited(proposal: Proposal, path: AnyPath) -> State:

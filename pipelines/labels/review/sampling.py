@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ _RARE = 0.05 - 1e-12  # the probability of what is called impossible; one draw i
 # constant, vouched, sense, size and purity: benchmarks/label_doubt.py --fit
 SHIPPED = (-0.42, -0.94, -1.33, -0.46, -0.66)
 _SPREAD = 3.0  # of the coefficients about those
-_STEPS = 25  # of Newton's method
 
 
 @dataclass(frozen=True)
@@ -144,33 +142,30 @@ def features(proposal: Proposal) -> dict[str, NDArray[np.float64]]:
     """What is known of each label: 1, vouched, whether its sense is that of most, log of the size, purity."""
     rows = {}
     for cluster in proposal.clusters:
-        senses = Counter(_sense(member.label) for member in cluster.labels)
+        sense_of = {member.label: parse(member.label).sense or "" for member in cluster.labels}
+        senses = Counter(sense_of.values())
         commonest = max(senses, key=lambda sense: (senses[sense], sense))
         purity = sum(not member.doubt for member in cluster.labels) / len(cluster.labels)
         for member in cluster.labels:
             witness = member.vouched if member.hypernyms else member.silhouette
-            has_sense = _sense(member.label) == commonest != ""
+            has_sense = sense_of[member.label] == commonest != ""
             rows[member.label] = np.array([1, witness, has_sense, np.log(len(cluster.labels)), purity])
     return rows
 
 
 def refit(rows: Mapping[str, NDArray[np.float64]], wrong: Mapping[str, bool]) -> dict[str, float]:
     """How probably each label is wrong, by a logistic regression on verdicts, with the shipped fit as prior."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     mean = np.array(SHIPPED)
-    coefficients, design = mean.copy(), np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
+    design = np.array([rows[label] for label in wrong]).reshape(-1, len(mean))
     truth = np.array(list(wrong.values()), dtype=np.float64)
-    for _ in range(_STEPS):
-        probabilities = _sigmoid(design @ coefficients)
-        gradient = design.T @ (probabilities - truth) + (coefficients - mean) / _SPREAD**2
-        weighted = design * (probabilities * (1 - probabilities))[:, None]
-        coefficients -= np.linalg.solve(design.T @ weighted + np.eye(len(mean)) / _SPREAD**2, gradient)
-    return {label: float(_sigmoid(row @ coefficients)) for label, row in rows.items()}
 
+    def loss(coefficients: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits, offsets = design @ coefficients, (coefficients - mean) / _SPREAD
+        value = np.logaddexp(0, logits).sum() - truth @ logits + offsets @ offsets / 2
+        return float(value), design.T @ (expit(logits) - truth) + offsets / _SPREAD
 
-def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(1 / (1 + np.exp(-values)))
-
-
-@cache
-def _sense(label: str) -> str:
-    return parse(label).sense or ""
+    coefficients = minimize(loss, mean, jac=True).x
+    return {label: float(expit(row @ coefficients)) for label, row in rows.items()}

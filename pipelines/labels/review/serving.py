@@ -35,9 +35,9 @@ from ..cluster.proposal_files import read_proposal
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..texts import PREFIX, landmark_key, landmark_name, page_path
-from .actions import Number, StrictModel
-from .results import read_outcome, with_sample, write_review_table
-from .sampling import features, refit, sample_result
+from .actions import Number, Sample, StrictModel
+from .results import read_outcome, write_review_table
+from .sampling import draw, features, refit, sample_result
 from .session import News, PostedRequest, Session
 from .state import initial_state
 
@@ -75,8 +75,7 @@ def group_by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLand
 
 def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    candidates = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(candidates, key=lambda example: not example["image"])[:SHOWN]
+    return sorted((_example(each, images) for each in landmarks[:LOOKED_AT]), key=lambda one: not one["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):
@@ -227,7 +226,9 @@ def write_table_of(
     """Write the table of labels that people edit instead of using the page, and say what it holds."""
     proposal = read_proposal(clusters_path)
     state = initial_state(proposal) if log is None else read_outcome(proposal, log).state
-    state = with_sample(proposal, state, sample) if sample != 0 and not state.marked("sampled") else state
+    if sample != 0 and not state.marked("sampled"):
+        drawn = Sample(labels=draw(proposal, state, seed=int(state.digest, 16), size=sample))
+        state = state.changed(drawn.change(state))
     of_label = group_by_label(read_kept(Path(clusters_path) / LANDMARKS))
     names = {label: landmark_name(landmarks[0].category) for label, landmarks in of_label.items()}
     write_review_table(table, proposal, state, names)

@@ -49,6 +49,14 @@ def test_a_packed_table_is_read_as_the_plain_one(tmp_path, suffix):
     assert read_table(tmp_path / f"t.csv{suffix}").equals(read_table(write(tmp_path, content)))
 
 
+def test_blank_lines_of_a_sheet_are_no_rows(tmp_path):
+    pd.DataFrame({"file": ["a.jpg", None, "b.jpg"], "kind": ["lake", " ", ""]}).to_excel(
+        tmp_path / "t.xlsx", index=False
+    )
+    table = read_table(tmp_path / "t.xlsx")
+    assert (table.index.tolist(), table.to_numpy().tolist()) == ([2, 4], [["a.jpg", "lake"], ["b.jpg", ""]])
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "sep.csv", "end.csv", "t.PARQUET", "t.pq", "t.xlsx", "t.csv.zst"])
 @pytest.mark.parametrize("index", ["none", "range", "filtered", "named", "text"])
 def test_what_pandas_writes_is_read_without_its_index(tmp_path, name, index):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from local_server import LocalServer, chromium
+from local_server import LocalServer
 from PIL import Image
 from tiny_clip import save_tiny_clip
 
@@ -56,13 +56,6 @@ def folders(tmp_path_factory):
 def server(folders):
     with served(read_embedded(folders, images=folders[0].parent / "photos")) as url:
         yield LocalServer(url)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = chromium()
-    yield driver
-    driver.quit()
 
 
 def get(server, path):

@@ -73,14 +73,14 @@ def test_a_plan_nested_too_deeply_is_refused(tmp_path, capsys):
 
 
 @pytest.fixture
-def cleaned(landmarks, instances, tmp_path):
+def cleaned_folder(landmarks, instances, tmp_path):
     clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
     return tmp_path / "cleaned"
 
 
 @pytest.fixture
-def clustered(cleaned, tmp_path):
-    cluster_step(cleaned, out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
+def clustered(cleaned_folder, tmp_path):
+    cluster_step(cleaned_folder, out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
     return tmp_path / "clustered"
 
 
@@ -100,12 +100,12 @@ def test_names_like_paths_stay_names(tmp_path):
     assert {TRAVERSAL, "=cmd/' /C calc'!A0", "<img src=x onerror=alert(1)>"} <= labels
 
 
-def test_folders_of_another_step_are_refused(cleaned, tmp_path, capsys):
+def test_folders_of_another_step_are_refused(cleaned_folder, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    for command in (("export", cleaned), ("cluster", tmp_path / "empty")):
+    for command in (("export", cleaned_folder), ("cluster", tmp_path / "empty")):
         assert run(*command, "--out", tmp_path / "out") == 2
         assert "holds no" in capsys.readouterr().err
-    assert run("tree", cleaned, "--out", tmp_path / "page.html") == 2
+    assert run("tree", cleaned_folder, "--out", tmp_path / "page.html") == 2
     assert "labels export" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "page.html").exists()

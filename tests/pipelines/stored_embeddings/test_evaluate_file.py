@@ -393,6 +393,16 @@ def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retriev
         result = evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
         np.testing.assert_allclose(result.values, expected, rtol=1e-12)
     assert "l.csv, file, names 0 of 30 images: rows are joined in their order" in caplog.text
+    twice, ids = np.r_[0:30, 0, 1], np.arange(1000, 1030)
+    pd.DataFrame({"id": ids[twice], "vector": list(embeddings[twice])}).to_parquet(tmp_path / "twice.parquet")
+    numbers = pd.DataFrame(paths, columns=LABELS).assign(id=ids.astype(float))
+    numbers = pd.concat([numbers, numbers[:2].assign(id=[7.0, 8.0])]).sample(frac=1, random_state=0)  # 32 rows, too
+    numbers.to_csv(tmp_path / "l.csv", index=False)
+    result = evaluate_file(tmp_path / "twice.parquet", labels=tmp_path / "l.csv")
+    np.testing.assert_allclose(result.values, evaluate(embeddings[twice], paths[twice], query_ids=twice).values)
+    numbers.assign(id="X" + numbers.id.astype(str)).to_csv(tmp_path / "l.csv", index=False)
+    with pytest.raises(TableError, match=r"id, names 0 of 30 images: expected a row for each, '1000' among them"):
+        evaluate_file(tmp_path / "twice.parquet", labels=tmp_path / "l.csv")
     for table, words in (
         (more[more.file != "3.jpg"], r"names 29 of 30 images: expected a row for each, '3\.jpg' among them"),
         (labels.assign(file="photos/" + images), r"names 0 of 30 .*as '0\.jpg' and 'photos/0\.jpg'"),

@@ -43,16 +43,16 @@ class Places(World):
         world = cls(titles="Category:Place {}")
         world.add_hypernyms({f"Q{100 + kind}": f"kind {kind}" for kind in range(kinds)})
         for index in range(count):
-            plain = _with_item(statement(f"Q{100 + index % kinds}"), api=("", (f"kind {index % kinds}",)))
-            world.add_place(COMPLICATIONS.get(index % 40, ""), plain)
+            default_kind = _with_item(statement(f"Q{100 + index % kinds}"), api=("", (f"kind {index % kinds}",)))
+            world.add_place(COMPLICATIONS.get(index % 40, ""), default_kind)
         return world
 
-    def add_place(self, kind: str, plain: Any = None) -> None:
+    def add_place(self, kind: str, default: Any = None) -> None:
         """Add a landmark of a kind."""
         index = len(self.urls)
         title, item, topic = self.title(index), f"Q{10_000 + index}", f"Q{500_000 + index}"
         self.urls.append("http://commons.wikimedia.org/wiki/" + quote(title.replace(" ", "_")))
-        pages, entities, api, *html = KINDS.get(kind, plain)(title, item, topic)
+        pages, entities, api, *html = KINDS.get(kind, default)(title, item, topic)
         self.pages |= pages
         self.add(*entities)
         if kind == "redirected":
@@ -69,11 +69,11 @@ def _with_item(*statements: dict[str, Any], api: Expected, html: Expected | None
 def _with_topic(*, exists: bool) -> Any:
     """A kind of place whose item is a category with a main topic."""
 
-    def pages(title: str, item: str, other: str) -> Any:
-        category = entity(item, statement(CATEGORY), statement(other, prop=MAIN_TOPIC))
+    def pages(title: str, item: str, topic_item: str) -> Any:
+        category = entity(item, statement(CATEGORY), statement(topic_item, prop=MAIN_TOPIC))
         if not exists:
             return {title: CommonsPage(item)}, [category], ("missing main topic", ()), ("no infobox", ())
-        topic = entity(other, statement("Q13"), statement(item, prop="P910"))
+        topic = entity(topic_item, statement("Q13"), statement(item, prop="P910"))
         return {title: CommonsPage(item)}, [category, topic], ("", ("church building",))
 
     return pages
@@ -101,9 +101,9 @@ KINDS: dict[str, Any] = {
     "no_topic": _with_item(statement(CATEGORY), api=("category without main topic", ()), html=("no infobox", ())),
     "topic": _with_topic(exists=True),
     "topic_gone": _with_topic(exists=False),
-    "redirected": lambda title, item, other: (
+    "redirected": lambda title, item, topic: (
         {title: CommonsPage(item)},
-        [entity(other, statement("Q12"))],
+        [entity(topic, statement("Q12"))],
         ("", ("dam",)),
     ),
     "item_gone": lambda title, item, _: ({title: CommonsPage(item)}, [], ("missing item", ()), ("no infobox", ())),

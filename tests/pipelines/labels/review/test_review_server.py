@@ -221,10 +221,7 @@ def test_images_are_served_small(server):
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\u202eb"}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
-        (
-            b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["x"], "name": "x", "method": "selection"}}',
-            422,
-        ),
+        (b'{"seq": 0, "action": {"do": "move", "labels": ["x"], "to": 0}}', 422),
         (b'{"seq": 0, "action": {"do": "undo"}}', 422),
         (b'{"seq": 7, "action": {"do": "undo"}}', 409),
         (b"[" * 100_000, 400),
@@ -236,21 +233,6 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, s
     answer_status, answer, _ = server.ask("POST", "/api/act", body)
     assert answer_status == status
     assert answer["error"]
-    assert server.session.log.path.read_bytes() == log_bytes
-
-
-@pytest.mark.parametrize("sign", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
-def test_names_take_no_sign_that_turns_the_direction(server, sign):
-    log_bytes, name = server.session.log.path.read_bytes(), f"la{sign}ke"
-    requests = [
-        {"do": "rename", "cluster": 0, "name": name},
-        {"do": "above", "clusters": [0], "above": ["water", name]},
-        {"do": "move", "labels": ["castle"], "name": name, "kind": "natural"},
-        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name, "method": "selection"},
-    ]
-    answers = [server.act(request) for request in requests]
-    assert [status for status, _ in answers] == [400] * 4
-    assert all("invisible characters" in answer["error"] for _, answer in answers)
     assert server.session.log.path.read_bytes() == log_bytes
 
 
