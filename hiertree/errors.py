@@ -78,7 +78,7 @@ class HiertreeError(Exception):
 def spelled_remedy(remedy: str | None, choose: Choices, spell: Spell) -> str:
     """What mends something, with options as ``spell`` writes them; empty if nothing does."""
     options = [text for name, values in choose.items() if (text := spell(name, values)) is not None]
-    return ", or ".join(filter(None, [remedy, options and f"pass {', or '.join(options)}"]))
+    return ", or ".join(filter(None, [remedy, f"pass {', or '.join(options)}" if options else None]))
 
 
 def _as_keyword(name: str, values: Sequence[object]) -> str:

@@ -224,10 +224,15 @@ def _only_results() -> Iterator[None]:
 def _collected_notes() -> Iterator[list[str]]:
     """What hiertree logs as information, to be printed where the command succeeds: an error is a single line."""
     notes: list[str] = []
+    messages: set[str] = set()
     logger, handler = logging.getLogger("hiertree"), logging.Handler(logging.INFO)
     level = logger.level
 
     def collect(record: logging.LogRecord) -> bool:
+        is_repeated = record.getMessage() in messages
+        messages.add(record.getMessage())
+        if is_repeated:
+            return False
         if record.levelno == logging.INFO:
             notes.append(record.getMessage())
         elif logging.lastResort is not None and not logging.getLogger().handlers:  # as without this handler

@@ -43,7 +43,7 @@ _LATEX = str.maketrans({**LATEX, "±": r"$\pm$", "−": "$-$", "<": "$<$", ">": 
 class TableCell:
     """A number of the table: its mean over seeds in percent, and the sample standard deviation; None for one run.
 
-    It may be the ``best`` of the rows that are not published, or differ significantly from the reference's.
+    It may be the ``best`` of the rows with the same queries, or differ significantly from the reference's.
     ``difference`` is ours less a published value, in percentage points; None where ours has several rows.
     """
 
@@ -85,6 +85,11 @@ class ResultTable:
     def metrics(self) -> list[str]:
         """The metrics of all columns."""
         return [metric for group in self.groups.values() for metric in group]
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether some row has several runs, which a column then counts."""
+        return any((row.runs or 0) > 1 for row in self.rows)
 
 
 def runs_table(rows: Sequence[tuple[str, RowSettings, int | None, Mapping[str, float]]]) -> pd.DataFrame:
@@ -222,7 +227,8 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
     if tests is not None:
         significant = tests[tests["p_holm"] < SIGNIFICANT]
         differing = set(zip(significant["row"], significant["metric"], strict=True))
-    best = {metric: best_value(str(metric), means[metric]) for metric in means if len(means) > 1}
+    ranked = means if tests is None else means.loc[means.index.isin({*tests["row"], *tests["reference"]})]
+    best = {metric: best_value(str(metric), ranked[metric]) for metric in means if len(ranked) > 1}
     rows = []
     for name, size in grouped.size().items():
         cells = {}
@@ -236,25 +242,27 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
 
 def markdown(table: ResultTable) -> str:
     """A pipe table, and the notes below it."""
-    head = ["recipe", "runs", *(escape_html(metric, quote=False).replace("|", r"\|") for metric in table.metrics)]
     names = [markdown_text(row.name) if row.runs else f"*{markdown_text(row.name)}*" for row in table.rows]
-    first, *rest = (f"| {' | '.join(cells)} |" for cells in [head, *_rows_of_cells(table, names, "–", "**%s**")])
+    head, *rows = _rows_of_cells(
+        table, names, "–", "**%s**", lambda name: escape_html(name, quote=False).replace("|", r"\|")
+    )
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
     notes = [escape_html(note, quote=False) for note in table.notes]
     return "\n\n".join(["\n".join([first, "|" + "---|" * len(head), *rest]), *notes])
 
 
 def latex(table: ResultTable) -> str:
     r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
-    ends = accumulate(map(len, table.groups.values()), initial=2)
+    before = 1 + table.has_seeds
+    ends = accumulate(map(len, table.groups.values()), initial=before)
     rules = [rf"\cmidrule(lr){{{previous_end + 1}-{last}}}" for previous_end, last in pairwise(ends)]
     heads = [rf"\multicolumn{{{len(group)}}}{{c}}{{{escaped(title)}}}" for title, group in table.groups.items()]
     names = [escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}" for row in table.rows]
-    rows = [["", "", *heads], ["recipe", "runs", *map(escaped, table.metrics)]]
-    rows += _rows_of_cells(table, names, "--", r"\textbf{%s}", escaped)
+    rows = [[*[""] * before, *heads], *_rows_of_cells(table, names, "--", r"\textbf{%s}", escaped)]
     groups, metrics, *body = (" & ".join(cells) + r" \\" for cells in rows)
     lines = [
         r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{lr{'c' * len(table.metrics)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (before - 1)}{'c' * len(table.metrics)}}}",
         *(r"\toprule", groups, "".join(rules), metrics, r"\midrule", *body, r"\bottomrule"),
         r"\end{tabular}",
     ]
@@ -265,8 +273,7 @@ def text(table: ResultTable) -> str:
     """Columns of even width for a terminal, the best of each marked ★, and the notes below them."""
     from rich.cells import cell_len
 
-    rows = [["row", "runs", *table.metrics]]
-    rows += _rows_of_cells(table, [row.name if row.runs else f"  {row.name}" for row in table.rows], "–", "★ %s")
+    rows = _rows_of_cells(table, [row.name if row.runs else f"  {row.name}" for row in table.rows], "–", "★ %s")
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *cells in rows:
@@ -310,7 +317,7 @@ def table_json(table: ResultTable) -> str:
 def _rows_of_cells(
     table: ResultTable, names: Sequence[str], missing: str, bold: str, escape: Callable[[str], str] = str
 ) -> list[list[str]]:
-    """The cells of each row in the syntax of a format, with their marks."""
+    """The heads, and the cells of each row in the syntax of a format, with their marks."""
 
     def marked(cell: TableCell | None) -> str:
         if cell is None:
@@ -318,8 +325,9 @@ def _rows_of_cells(
         value = escape(cell.text)
         return (bold % value if cell.best else value) + (escape("†") if cell.differs else "")
 
-    return [
-        [name, str(row.runs or ""), *(marked(row.cells.get(metric)) for metric in table.metrics)]
+    heads = ["system", *(["runs"] if table.has_seeds else []), *map(escape, table.metrics)]
+    return [heads] + [
+        [name, *([str(row.runs or "")] if table.has_seeds else []), *(marked(row.cells.get(m)) for m in table.metrics)]
         for name, row in zip(names, table.rows, strict=True)
     ]
 

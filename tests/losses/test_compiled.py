@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ PATHS = torch.stack([FINE // 2, FINE], dim=1)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_compiled() -> Iterator[None]:
+def _nothing_compiled():
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
@@ -47,7 +47,7 @@ def outcome(run: Callable[..., Tensor], loss: nn.Module, leaf: Tensor) -> list[T
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_compiled_step_changes_no_bit_of_a_loss(name: str) -> None:
+def test_a_compiled_step_changes_no_bit_of_a_loss(name):
     eager, network = LOSSES[name](), nn.Linear(5, SIZE)
     loss = copy.deepcopy(eager)
     step = compiled(lambda images: 2 * loss(network(images).tanh(), PATHS))
@@ -57,7 +57,7 @@ def test_a_compiled_step_changes_no_bit_of_a_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["HAPPIER", "ROADMAP", "memory"])
-def test_a_loss_breaks_the_graph_once(name: str) -> None:
+def test_a_loss_breaks_the_graph_once(name):
     loss, network = LOSSES[name](), nn.Linear(5, SIZE)
     explained = torch._dynamo.explain(lambda images: 2 * loss(network(images), PATHS))(torch.randn(16, 5))
     assert (explained.graph_count, explained.graph_break_count) == (2, 1)
@@ -66,7 +66,7 @@ def test_a_loss_breaks_the_graph_once(name: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler")
 @pytest.mark.parametrize("name", ["HAPPIER", "SmoothAP", "TieAwareNDCG", "HIER"])
-def test_a_step_of_machine_code_is_equal_up_to_rounding(name: str) -> None:
+def test_a_step_of_machine_code_is_equal_up_to_rounding(name):
     eager, network, images = LOSSES[name](), nn.Linear(5, SIZE), torch.randn(16, 5)
     loss = copy.deepcopy(eager)
     step = torch.compile(lambda images: loss(network(images).tanh(), PATHS), backend="inductor")
@@ -75,19 +75,19 @@ def test_a_step_of_machine_code_is_equal_up_to_rounding(name: str) -> None:
         torch.testing.assert_close(value, expected_value, rtol=1e-4, atol=1e-6)
 
 
-def test_every_kind_of_loss_is_compiled() -> None:
+def test_every_kind_of_loss_is_compiled():
     kinds = {part.__class__ for build in LOSSES.values() for part in build().with_parts()}
     public = {value for value in vars(losses).values() if isinstance(value, type) and issubclass(value, losses.Loss)}
     assert public - kinds <= {losses.Loss}
 
 
-def test_what_a_loss_refuses_it_refuses_in_a_compiled_step() -> None:
+def test_what_a_loss_refuses_it_refuses_in_a_compiled_step():
     loss = losses.HAPPIER(CLASSES, SIZE)
     with pytest.raises(EmbeddingError, match=r"\(1 rows: 3\)"):
         compiled(lambda vectors: loss(vectors.index_fill(0, FINE[6:7], torch.nan), PATHS))(embeddings_of(0))
 
 
-def test_a_compiled_loss_has_no_second_derivative() -> None:
+def test_a_compiled_loss_has_no_second_derivative():
     loss, leaf = losses.SupAP(), embeddings_of(0)
     gradient = torch.autograd.grad(compiled(loss)(leaf, PATHS), leaf, create_graph=True)[0]
     with pytest.raises(OptionError, match="second derivative"):

@@ -82,7 +82,7 @@ def draw_groceries(folder: Path) -> None:
     Path("photos").symlink_to(folder)
 
 
-def test_its_recipes_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_recipes_are_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     follow("\n".join(re.findall(r"^```yaml\n.*?^```$", PAGE, flags=re.DOTALL | re.MULTILINE)))
     shown = printed_by("hiertree recipes show mine.yaml")
@@ -91,7 +91,7 @@ def test_its_recipes_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.nightly
-def test_every_line_runs_on_drawn_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_line_runs_on_drawn_images(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
     draw_groceries(tmp_path / "GroceryStoreDataset" / "dataset")

@@ -58,7 +58,9 @@ def vouching_fractions(classes: csr_matrix, has_chain: NDArray[np.bool_], assign
         own_classes, is_counted = classes[rows], has_chain[rows]
         starts = range(0, len(rows), _BLOCK)
         sharing = [(own_classes[start : start + _BLOCK] @ own_classes.T).astype(bool).sum(axis=1) for start in starts]
-        counts = np.concatenate(sharing).A1 - (np.diff(own_classes.indptr) > 0)  # a label does not vouch for itself
+        counts = np.asarray(np.concatenate(sharing)).ravel() - (
+            np.diff(own_classes.indptr) > 0
+        )  # a label does not vouch for itself
         fractions[rows] = counts / np.maximum(is_counted.sum() - is_counted, 1) if len(rows) > 1 else 1
     return fractions
 
@@ -75,10 +77,10 @@ def are_outside_core(classes: csr_matrix, has_chain: NDArray[np.bool_], assignme
     widths, outside = np.asarray(classes.sum(axis=0))[0], np.zeros(len(assignment), dtype=bool)
     for cluster_rows in _rows_of_clusters(assignment):
         rows = cluster_rows[has_chain[cluster_rows]]
-        least, own_classes = max(_HALF * (len(rows) - 1), 2), classes[rows]
-        common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= least)
+        min_count, own_classes = max(_HALF * (len(rows) - 1), 2), classes[rows]
+        common = np.flatnonzero(np.asarray(own_classes.sum(axis=0))[0] >= min_count)
         stands_below = own_classes[:, common].toarray().astype(bool)
-        is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= least, widths[common])
+        is_core = _narrowest(stands_below.sum(axis=0) - stands_below >= min_count, widths[common])
         outside[rows] = is_core.any(axis=1) & ~(is_core & stands_below).any(axis=1)
         for index in np.flatnonzero(outside[rows]):
             in_core = own_classes[np.flatnonzero((stands_below & is_core[index]).any(axis=1))]
@@ -156,12 +158,12 @@ def likelier_cluster(
         names: those of the clusters, empty for a catch-all.
         own_index: the number of its cluster.
     """
-    others = [cluster for cluster in core_widths if cluster != own_index]
+    other_clusters = [cluster for cluster in core_widths if cluster != own_index]
     index_of = {class_key(name): index for index, name in enumerate(names) if name and index != own_index}
-    named = (index_of[key] for key in map(class_key, chain) if key in index_of)
-    return (
-        min(others, key=lambda cluster: (core_widths[cluster], cluster), default=None) if others else next(named, None)
-    )
+    named_clusters = (index_of[key] for key in map(class_key, chain) if key in index_of)
+    if other_clusters:
+        return min(other_clusters, key=lambda cluster: (core_widths[cluster], cluster))
+    return next(named_clusters, None)
 
 
 def nearest_clusters(vectors: Vectors, assignment: Integers, num_clusters: int) -> Integers:

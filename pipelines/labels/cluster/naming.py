@@ -78,8 +78,10 @@ class _Nouns:
 
 def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None, texts: Texts | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
-    known = _Nouns(texts or {}, chains or {})
-    weights = [[_weights(counts, nouns) for counts in clusters] for nouns in (known.own, known.senses, known.classes)]
+    nouns_of = _Nouns(texts or {}, chains or {})
+    weights = [
+        [_weights(counts, nouns) for counts in clusters] for nouns in (nouns_of.own, nouns_of.senses, nouns_of.classes)
+    ]
     greatest, names = list(map(_greatest, weights)), dict[int, str]()
     for index in _largest_first(clusters):
         fitting = [_fitting(rows[index], maxima) for rows, maxima in zip(weights, greatest, strict=True)]
@@ -101,9 +103,9 @@ def name_groups(
     A group that nothing else names is called by its largest cluster ("street and others").
     """
     group_counts = [{label: n for index in group for label, n in clusters[index].items()} for group in groups]
-    known = _Nouns(texts or {}, chains or {})
-    of_themes = [_weights(counts, known.themes) for counts in group_counts]
-    class_weights = [_weights(counts, known.classes) for counts in group_counts]
+    nouns_of = _Nouns(texts or {}, chains or {})
+    of_themes = [_weights(counts, nouns_of.themes) for counts in group_counts]
+    class_weights = [_weights(counts, nouns_of.classes) for counts in group_counts]
     most_themes = _greatest(of_themes)
     group_names: dict[int, str] = {}
     for index in _largest_first(group_counts):

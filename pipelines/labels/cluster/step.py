@@ -104,7 +104,7 @@ class ClusterStep(LabelStep[Clustered]):
     def other_encoders(self) -> dict[str, TextEncoder]:
         """What reads labels of which nothing is known, and what else says which labels belong together."""
         names = {"reader": self.settings.reader, "second": self.settings.second}
-        return {name: text_encoder(self.settings, own) for name, own in names.items() if own}
+        return {name: text_encoder(self.settings, encoder) for name, encoder in names.items() if encoder}
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""

@@ -57,18 +57,19 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     all_labels, states = sorted(first.state.labels), (first.state, second.state)
     placements = [{label: group for group in state.clusters.values() for label in group.relevant} for state in states]
+    first_groups, second_groups = placements
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     clusters_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbered = [[clusters[label] for label in common_labels] for clusters in clusters_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbered, strict=True)))
-    pairs = [(first.state.cluster(own), second.state.cluster(other)) for own, other in sorted(matches.items())]
+    pairs = [(first.state.cluster(index), second.state.cluster(match)) for index, match in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     matched = [[matches.get(cluster_id, -1 - cluster_id) for cluster_id in numbered[0]], numbered[1]]
     scores = partition_agreement(*numbered) if common_labels else {}
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    own, other = clusters_by_label
-    movers = [label for label in all_labels if counterparts.get(own.get(label), "no match") != other.get(label)]
+    first_home, second_home = (clusters.get for clusters in clusters_by_label)
+    movers = [label for label in all_labels if counterparts.get(first_home(label), "no match") != second_home(label)]
     return {
         "annotators": [first.annotator, second.annotator],
         "agreement": {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
@@ -86,8 +87,10 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
             "matched": len(matches),
             "name_share": _fraction_alike(*([pair[side].name for pair in pairs] for side in (0, 1))),
         },
-        "labels": [{"label": label, **_both(*(each.get(label) for each in placements), label)} for label in movers],
-        "clusters": [both for both in (_both(*pair) for pair in pairs) if both["first"] != both["second"]],
+        "labels": [
+            {"label": label, **_both(first_groups.get(label), second_groups.get(label), label)} for label in movers
+        ],
+        "clusters": [views for views in (_both(*pair) for pair in pairs) if views["first"] != views["second"]],
     }
 
 

@@ -23,7 +23,7 @@ from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 
 
 @pytest.fixture
-def fetch() -> Any:
+def fetch():
     file = Path(__file__).parents[3] / "benchmarks" / "fetch.py"
     spec = importlib.util.spec_from_file_location("fetch", file)
     assert spec is not None
@@ -50,9 +50,7 @@ def repository(fetch: Any, shared: Path, *, photos: int, cut: bool = False) -> b
     return packed.getvalue()
 
 
-def test_landmarks_and_photos_are_joined_and_checked(
-    fetch: Any, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_path, monkeypatch):
     shared = shared_data / "gldv2_washington"
     monkeypatch.setattr(fetch, "PHOTOS", 171)
     monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=171))
@@ -72,9 +70,7 @@ def test_landmarks_and_photos_are_joined_and_checked(
         fetch.fetch_washington(tmp_path)
 
 
-def test_without_a_connection_the_error_names_the_address(
-    fetch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_connection_the_error_names_the_address(fetch, tmp_path, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
         raise urllib.error.URLError("no route")
 
@@ -93,9 +89,7 @@ def shared_rows(file: Path) -> list[list[str]]:
         return list(csv.reader(table))[1:]
 
 
-def test_place_labels_are_those_that_the_docs_measure(
-    fetch: Any, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_place_labels_are_those_that_the_docs_measure(fetch, shared_data, tmp_path, monkeypatch):
     names = ("geonames_feature_codes.csv", "osm_id_presets.csv", "places365.csv", "wikidata_place_types.csv")
     codes, presets, places, types = (shared_rows(shared_data / "place_labels" / name) for name in names)
     translated = {preset: {"name": label} for preset, _, label in presets}
@@ -117,8 +111,8 @@ def test_place_labels_are_those_that_the_docs_measure(
 
 
 def test_edges_are_those_that_the_docs_measure_but_for_those_that_the_package_holds(
-    fetch: Any, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fetch, shared_data, tmp_path, monkeypatch
+):
     edges = shared_rows(shared_data / "wikidata_p279" / "edges.csv")
     first = [edge for edge in edges if edge[4] == "1"]
     labels = {item: label for edge in first for item, label in (edge[:2], edge[2:4]) if label}
@@ -139,7 +133,7 @@ def test_edges_are_those_that_the_docs_measure_but_for_those_that_the_package_ho
     assert sum((child, parent) not in shipped for child, _, parent, _, source in edges if source == "2") == 1
 
 
-def test_the_official_drawings_are_those_that_the_docs_measure(shared_data: Path) -> None:
+def test_the_official_drawings_are_those_that_the_docs_measure(shared_data):
     folder = shared_data / "omniglot"
     (table, drawings), (stored_table, stored_drawings) = (
         read_drawings(folder / name, image_size=28) for name in ("omniglot_full.zip", "omniglot_28x28.npz")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("kind", "ending"), ENDINGS)
-def test_every_format_is_found_by_its_endings_and_decoded(tmp_path: Path, kind: str, ending: str) -> None:
+def test_every_format_is_found_by_its_endings_and_decoded(tmp_path, kind, ending):
     (tmp_path / "a").mkdir()
     PICTURE.convert("L" if ending == ".pgm" else "RGB").save(tmp_path / "a" / f"b{ending.upper()}", format=kind)
     dataset = datasets.load_folder(tmp_path)
@@ -31,7 +30,7 @@ def test_every_format_is_found_by_its_endings_and_decoded(tmp_path: Path, kind: 
     assert Image.registered_extensions().get(ending, kind) == kind
 
 
-def test_postscript_under_another_name_starts_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postscript_under_another_name_starts_no_program(tmp_path, monkeypatch):
     encoded = io.BytesIO()
     PICTURE.save(encoded, "EPS")
     (tmp_path / "a").mkdir()
@@ -44,7 +43,7 @@ def test_postscript_under_another_name_starts_no_program(tmp_path: Path, monkeyp
     assert not (tmp_path / "started").exists()
 
 
-def test_class_folders_may_be_links_and_links_upward_end(tmp_path: Path) -> None:
+def test_class_folders_may_be_links_and_links_upward_end(tmp_path):
     (tmp_path / "elsewhere" / "lake").mkdir(parents=True)
     PICTURE.save(tmp_path / "elsewhere" / "lake" / "1.png")
     for name in ("train/natural", "train/built"):
@@ -60,7 +59,7 @@ def test_class_folders_may_be_links_and_links_upward_end(tmp_path: Path) -> None
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
 @pytest.mark.parametrize("in_list", [True, False])
-def test_a_pipe_among_images_is_named_and_not_waited_for(tmp_path: Path, in_list: bool) -> None:
+def test_a_pipe_among_images_is_named_and_not_waited_for(tmp_path, in_list):
     (tmp_path / "a").mkdir()
     PICTURE.save(tmp_path / "a" / "0.jpg")
     os.mkfifo(tmp_path / "a" / "1.jpg")
@@ -74,7 +73,7 @@ def test_a_pipe_among_images_is_named_and_not_waited_for(tmp_path: Path, in_list
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("deep", [False, True])
-def test_photographs_are_turned_as_their_library_turns_them(tmp_path: Path, orientation: int, deep: bool) -> None:
+def test_photographs_are_turned_as_their_library_turns_them(tmp_path, orientation, deep):
     huggingface = pytest.importorskip("datasets")
     exif = Image.Exif()
     exif[274] = orientation

@@ -23,12 +23,12 @@ def write(root: Path, *names: str) -> Path:
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     classes = ("natural/lake", "natural/peak", "built/church", "built/lake")
     return write(tmp_path / "photos", *(f"{name}/{view}.jpg" for name in classes for view in range(2)))
 
 
-def test_nested_folders_are_levels(photos: Path) -> None:
+def test_nested_folders_are_levels(photos):
     (photos / "natural" / "lake" / "notes.txt").write_text("no image")
     write_image(photos / ".thumbnails" / "natural" / "lake" / "0.jpg")
     dataset = datasets.load("folder", photos, None)
@@ -39,7 +39,7 @@ def test_nested_folders_are_levels(photos: Path) -> None:
     assert photo_set.images[0].size == (8, 6)
 
 
-def test_a_name_that_is_not_utf_8_is_refused_before_the_work(photos: Path) -> None:
+def test_a_name_that_is_not_utf_8_is_refused_before_the_work(photos):
     with suppress(OSError):  # a file system that has no such names
         (photos / "natural" / os.fsdecode(b"caf\xe9")).mkdir()
         write_image(photos / "natural" / os.fsdecode(b"caf\xe9") / "0.jpg")
@@ -47,7 +47,7 @@ def test_a_name_that_is_not_utf_8_is_refused_before_the_work(photos: Path) -> No
             datasets.load_folder(photos)
 
 
-def test_splits_are_top_level_folders(tmp_path: Path) -> None:
+def test_splits_are_top_level_folders(tmp_path):
     root = write(tmp_path, "train/a/x/1.jpg", "train/a/y/1.jpg", "validation/b/z/1.jpg", "test/c/w/1.JPG")
     sizes = {split: len(datasets.load("folder", root, split)) for split in ("train", "val", "test")}
     assert sizes == {"train": 2, "val": 1, "test": 1}
@@ -57,7 +57,7 @@ def test_splits_are_top_level_folders(tmp_path: Path) -> None:
         datasets.load("folder", root / "train", "..")
 
 
-def test_a_class_whose_letters_one_machine_composes_has_one_id(tmp_path: Path) -> None:
+def test_a_class_whose_letters_one_machine_composes_has_one_id(tmp_path):
     composed, decomposed = (unicodedata.normalize(form, "château") for form in ("NFC", "NFD"))
     root = write(tmp_path, f"train/{composed}/1.jpg", "train/lac/1.jpg", "test/lac/2.jpg", f"test/{decomposed}/2.jpg")
     train, test = (datasets.load_folder(root, split) for split in ("train", "test"))
@@ -70,7 +70,7 @@ def test_a_class_whose_letters_one_machine_composes_has_one_id(tmp_path: Path) -
     assert sorted(len(split) for split in splits) == [1, 2]
 
 
-def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
+def test_a_share_of_the_classes_is_held_out(photos):
     splits = {split: datasets.load_folder(photos, split, holdout=0.5, seed=3) for split in ("train", "test")}
     classes = {split: set(dataset.drop_absent_classes().tree.leaves) for split, dataset in splits.items()}
     assert (len(classes["train"]), len(classes["test"]), classes["train"] & classes["test"]) == (2, 2, set())
@@ -83,7 +83,7 @@ def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
         datasets.load_folder(photos, "val", holdout=0.5)
 
 
-def test_a_share_of_the_images_of_each_class_is_held_out(photos: Path) -> None:
+def test_a_share_of_the_images_of_each_class_is_held_out(photos):
     splits = [datasets.load_folder(photos, split, holdout=0.5, holdout_by="images") for split in ("train", "test")]
     names = [{split.images.name(row) for row in range(len(split))} for split in splits]
     assert [split.tree.leaves for split in splits] == [datasets.load_folder(photos).tree.leaves] * 2
@@ -95,33 +95,33 @@ def test_a_share_of_the_images_of_each_class_is_held_out(photos: Path) -> None:
         datasets.load_folder(photos, "test", holdout=0.1, holdout_by="images")
 
 
-def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
+def test_images_at_different_depths_need_a_policy(photos):
     write_image(photos / "sky" / "1.jpg")
     with pytest.raises(UnevenDepthError, match=r"'sky/1\.jpg' is 1 folders deep"):
         datasets.load_folder(photos)
     padded = datasets.load_folder(photos, uneven="pad")
     assert padded.tree.labels_of(padded.paths[-1].tolist()) == ("sky", "sky")
     assert datasets.load_folder(photos, uneven="truncate").tree.level_sizes == (3,)
-    unknown = datasets.load_folder(photos, uneven="unknown")
-    assert (unknown.tree.level_sizes, unknown.paths[-1].tolist()) == ((3, 4), [2, -1])
+    short_paths = datasets.load_folder(photos, uneven="unknown")
+    assert (short_paths.tree.level_sizes, short_paths.paths[-1].tolist()) == ((3, 4), [2, -1])
     write_image(photos / "stray.jpg")
     with pytest.raises(UnevenDepthError, match=r"stray\.jpg lies in no folder"):
         datasets.load_folder(photos, uneven="pad")
 
 
-def test_classes_of_which_no_image_is_known_are_dropped(photos: Path) -> None:
+def test_classes_of_which_no_image_is_known_are_dropped(photos):
     write(photos, "sky/1.jpg", "built/2.jpg", "natural/3.jpg", "natural/sea/4.jpg")
-    whole = datasets.load_folder(photos, uneven="unknown")
-    names = [whole.images.name(row) for row in range(len(whole))]
+    all_images = datasets.load_folder(photos, uneven="unknown")
+    names = [all_images.images.name(row) for row in range(len(all_images))]
     rows = [names.index(name) for name in ("sky/1.jpg", "natural/3.jpg", "natural/sea/4.jpg", "natural/lake/0.jpg")]
-    split = whole.select(rows, split="some").drop_absent_classes()
+    split = all_images.select(rows, split="some").drop_absent_classes()
     assert split.tree.level_sizes == (2, 2)
     assert [split.tree.labels_of(path) for path in split.paths] == [
-        whole.tree.labels_of(whole.paths[row]) for row in rows
+        all_images.tree.labels_of(all_images.paths[row]) for row in rows
     ]
 
 
-def test_bad_images_are_errors_or_left_out(photos: Path) -> None:
+def test_bad_images_are_errors_or_left_out(photos):
     (photos / "built" / "church" / "0.jpg").write_bytes(b"no image")
     assert len(datasets.load_folder(photos)) == 8
     dataset = datasets.load_folder(photos).drop_unreadable_images()
@@ -129,12 +129,12 @@ def test_bad_images_are_errors_or_left_out(photos: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"levels": ["kind"]}, {"levels": "kind"}, {"uneven": "cut"}, {"seed": -1}])
-def test_options_that_cannot_be_are_refused(photos: Path, options: dict[str, object]) -> None:
+def test_options_that_cannot_be_are_refused(photos, options):
     with pytest.raises(OptionError, match=next(iter(options))):
         datasets.load_folder(photos, **options)
 
 
-def test_folders_without_images_are_refused(tmp_path: Path) -> None:
+def test_folders_without_images_are_refused(tmp_path):
     for root in (tmp_path, tmp_path / "absent"):
         with pytest.raises(ImageError):
             datasets.load_folder(root)
@@ -142,7 +142,7 @@ def test_folders_without_images_are_refused(tmp_path: Path) -> None:
         datasets.load("folder", tmp_path / "absent", "train")
 
 
-def test_a_recipe_reads_folders(photos: Path, tmp_path: Path) -> None:
+def test_a_recipe_reads_folders(photos, tmp_path):
     (tmp_path / "mine.yaml").write_text(
         f"extends: synthetic-happier\ndata: {{name: folder, root: {photos}, holdout: 0.5, levels: [kind, type]}}\n"
     )
@@ -150,7 +150,7 @@ def test_a_recipe_reads_folders(photos: Path, tmp_path: Path) -> None:
     assert [len(load_split(recipe, split)) for split in ("train", "test")] == [4, 4]
 
 
-def test_gldv2_means_the_same_in_a_recipe_and_by_name(tmp_path: Path) -> None:
+def test_gldv2_means_the_same_in_a_recipe_and_by_name(tmp_path):
     from benchmark_files import write_benchmark
 
     write_benchmark("gldv2", tmp_path)

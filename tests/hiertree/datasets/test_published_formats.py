@@ -41,7 +41,7 @@ from hiertree.metrics import evaluate_scores, revisitop_levels
 
 
 @pytest.fixture(scope="module")
-def benchmark_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def benchmark_folders(tmp_path_factory):
     """The folder of every benchmark."""
     folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
     for name, folder in folders.items():
@@ -50,7 +50,7 @@ def benchmark_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
 
 
 @pytest.mark.parametrize(("name", "split"), SHAPES, ids=lambda value: value)
-def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Path], name: str, split: str) -> None:
+def test_a_split_has_its_images_labels_and_parts(benchmark_folders, name, split):
     shape: Shape = SHAPES[name, split]
     dataset = datasets.load(name, benchmark_folders[name], split, verify="structure")
     card = datasets.describe(name)
@@ -71,12 +71,12 @@ def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Pa
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("roxford5k", "ijb-c", "ilias")])
-def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folders: dict[str, Path], name: str) -> None:
+def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folders, name):
     with pytest.raises(TableError, match=r"instead of.*verify='structure'"):
         datasets.load(name, benchmark_folders[name], "train")
 
 
-def test_published_sizes_are_accepted() -> None:
+def test_published_sizes_are_accepted():
     card = datasets.describe("sop")
     card.verify("train", 59_551, 11_318)
     with pytest.raises(TableError, match="59,550 images instead of 59,551"):
@@ -84,21 +84,21 @@ def test_published_sizes_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_there_says_what_is_missing_and_where_to_get_it(name: str, tmp_path: Path) -> None:
+def test_nothing_there_says_what_is_missing_and_where_to_get_it(name, tmp_path):
     card = datasets.describe(name)
     with pytest.raises(MissingResourceError, match=re.escape(card.steps[0][:30])):
         datasets.load(name, tmp_path / "nowhere", next(iter(card.splits)))
 
 
 @pytest.mark.parametrize(("name", "images"), [("sop", "chair_final"), ("cub", "images"), ("cars", "car_ims")])
-def test_lists_without_their_images_are_noticed_at_once(name: str, images: str, tmp_path: Path) -> None:
+def test_lists_without_their_images_are_noticed_at_once(name, images, tmp_path):
     write_benchmark(name, tmp_path)
     (tmp_path / images).rename(tmp_path / "elsewhere")
     with pytest.raises(MissingResourceError, match="images looked for are not in"):
         datasets.load(name, tmp_path, verify="structure")
 
 
-def test_a_check_reports_a_list_that_is_missing_and_drawings_in_memory(tmp_path: Path, shared_data: Path) -> None:
+def test_a_check_reports_a_list_that_is_missing_and_drawings_in_memory(tmp_path, shared_data):
     write_benchmark("sop", tmp_path)
     (tmp_path / "Ebay_test.txt").unlink()
     train, test = datasets.check("sop", tmp_path, splits=["train", "test"], verify="structure")
@@ -108,7 +108,7 @@ def test_a_check_reports_a_list_that_is_missing_and_drawings_in_memory(tmp_path:
     assert (drawings.images, drawings.sound) == (13_180, True)
 
 
-def test_the_folder_above_an_unpacked_archive_will_do(tmp_path: Path) -> None:
+def test_the_folder_above_an_unpacked_archive_will_do(tmp_path):
     write_benchmark("cub", tmp_path / "CUB_200_2011")
     assert len(datasets.load("cub", tmp_path, verify="structure")) == 4
 
@@ -176,9 +176,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize(("name", "file", "pattern", "replacement", "message"), SPOILT)
-def test_a_spoilt_list_is_refused_by_its_line(
-    name: str, file: str, pattern: str, replacement: str, message: str, tmp_path: Path
-) -> None:
+def test_a_spoilt_list_is_refused_by_its_line(name, file, pattern, replacement, message, tmp_path):
     write_benchmark(name, tmp_path)
     spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(errors="replace"), count=1)
     (tmp_path / file).write_bytes(spoilt.encode("latin1"))
@@ -189,9 +187,7 @@ def test_a_spoilt_list_is_refused_by_its_line(
 
 
 @pytest.mark.parametrize("separator", ["", "\n"], ids=["glued", "mended"])
-def test_the_image_glued_to_dymls_header_is_not_lost(
-    benchmark_folders: dict[str, Path], tmp_path: Path, separator: str
-) -> None:
+def test_the_image_glued_to_dymls_header_is_not_lost(benchmark_folders, tmp_path, separator):
     write_benchmark("dyml-vehicle", tmp_path)
     for file in [*tmp_path.glob("*/label.csv"), *tmp_path.glob("bmk_*/*.csv")]:
         text = file.read_text()
@@ -207,7 +203,7 @@ def test_the_image_glued_to_dymls_header_is_not_lost(
 
 
 @pytest.mark.parametrize("archives", [True, False], ids=["archives", "folders"])
-def test_landmark_images_come_from_archives_as_from_folders(tmp_path: Path, archives: bool) -> None:
+def test_landmark_images_come_from_archives_as_from_folders(tmp_path, archives):
     write_gldv2(tmp_path, archives=archives)
     train = load_gldv2(tmp_path, hierarchy=False, verify="structure")
     for index in range(len(train)):
@@ -223,7 +219,7 @@ def decoded(index: int) -> bytes:
     return Image.open(io.BytesIO(jpeg(index))).tobytes()
 
 
-def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders, tmp_path):
     test = datasets.load("ilias", benchmark_folders["ilias"], "test", verify="structure")
     assert test.tree.labels_of(test.paths[1]) == ("toy", "other", "card", "perky_puff_655")
     levels = ht.levels(test.paths[test.queries], test.paths[test.gallery])
@@ -237,9 +233,7 @@ def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Pat
         datasets.load("ilias", tmp_path, "test", verify="structure")
 
 
-def test_aircraft_lose_their_banner_and_every_split_numbers_variants_alike(
-    benchmark_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_aircraft_lose_their_banner_and_every_split_numbers_variants_alike(benchmark_folders, tmp_path):
     train, test = (datasets.load("aircraft", benchmark_folders["aircraft"], split, verify="structure")
                    for split in ("train", "test"))  # fmt: skip
     assert train.tree == test.tree
@@ -256,9 +250,7 @@ def test_aircraft_lose_their_banner_and_every_split_numbers_variants_alike(
         datasets.load("aircraft", tmp_path, "test", verify="structure")
 
 
-def test_classes_of_wordnet_lie_at_the_depths_of_the_authors_tree(
-    benchmark_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_classes_of_wordnet_lie_at_the_depths_of_the_authors_tree(benchmark_folders, tmp_path):
     train, test = (datasets.load("tieredimagenet-h", benchmark_folders["tieredimagenet-h"], split, verify="structure")
                    for split in ("train", "test"))  # fmt: skip
     assert train.tree == test.tree
@@ -276,9 +268,7 @@ def test_classes_of_wordnet_lie_at_the_depths_of_the_authors_tree(
         datasets.load("tieredimagenet-h", tmp_path, "val", verify="structure")
 
 
-def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(tmp_path, monkeypatch):
     from hiertree.datasets import archives as _tar_images
 
     calls: list[Path] = []
@@ -301,9 +291,7 @@ def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
         load_gldv2(tmp_path, hierarchy=True, verify="structure")
 
 
-def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
-    benchmark_folders: dict[str, Path], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(benchmark_folders, caplog):
     with caplog.at_level("INFO"):
         test = load_gldv2(benchmark_folders["h-gldv2"], "test", hierarchy=True, verify="structure")
     assert "1 of 6 images have no hierarchical label" in caplog.text
@@ -311,7 +299,7 @@ def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
     assert test.tree.labels_of(test.paths[test.queries[0]].tolist()) == ("human-made", "church", 8)
 
 
-def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(benchmark_folders: dict[str, Path]) -> None:
+def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(benchmark_folders):
     draws = []
     for seed in range(8):
         test = load_vehicleid(
@@ -326,7 +314,7 @@ def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(benchmark_folders: di
     assert [repeat.images.name(row) for row in range(3)] == [f"image/{row + 5:07d}.jpg" for row in draws[0]]
 
 
-def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[str, Path]) -> None:
+def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders):
     test = load_vehicleid(benchmark_folders["vehicleid-800"], "test", test_classes="all", verify="structure")
     assert (test.protocol, test.queries, test.gallery) == ("vehicleid", None, None)
     splits = [(broken.split, len(broken)) for broken in (test, *test.beside)]
@@ -334,7 +322,7 @@ def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[s
     assert len(load_vehicleid(benchmark_folders["vehicleid-800"], test_classes="all", verify="structure")) == 4
 
 
-def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders: dict[str, Path]) -> None:
+def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders):
     test = load_revisited(benchmark_folders["roxford5k"], verify="structure")
     assert [test.images[row].size for row in range(6)] == [(4, 3), *[(8, 6)] * 5]
     levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
@@ -344,9 +332,7 @@ def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folde
     assert evaluate_scores(scores, levels, valid=valid, protocol=test.protocol).summary()["AP"] == 1.0
 
 
-def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(
-    benchmark_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(benchmark_folders, tmp_path):
     write_distractors(tmp_path / "revisitop1m")
     benchmark = load_revisited(benchmark_folders["roxford5k"], verify="structure")
     test = load_revisited(benchmark_folders["roxford5k"], distractors=tmp_path, verify="structure")
@@ -371,9 +357,7 @@ def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(
         load_revisited(benchmark_folders["roxford5k"], distractors=tmp_path / "nowhere", verify="structure")
 
 
-def test_names_of_categories_may_stand_in_a_file_of_their_own(
-    benchmark_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_names_of_categories_may_stand_in_a_file_of_their_own(benchmark_folders, tmp_path):
     import json
 
     write_benchmark("inaturalist-full", tmp_path)
@@ -390,9 +374,7 @@ def test_names_of_categories_may_stand_in_a_file_of_their_own(
     assert load_inaturalist(tmp_path, hierarchy="base", verify="structure").tree.num_levels == 2
 
 
-def test_hashing_settings_part_cifar_into_queries_and_gallery(
-    benchmark_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashing_settings_part_cifar_into_queries_and_gallery(benchmark_folders, monkeypatch):
     monkeypatch.setattr(_cifar, "S1_QUERIES", 2)
     monkeypatch.setattr(_cifar, "S1_TRAINING", 3)
     options: Any = {"classes": 10, "verify": "structure"}
@@ -413,7 +395,7 @@ def test_hashing_settings_part_cifar_into_queries_and_gallery(
         load_cifar(benchmark_folders["cifar10"], setting="s3", **options)
 
 
-def test_a_damaged_pickle_is_refused_wherever_it_breaks(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_damaged_pickle_is_refused_wherever_it_breaks(benchmark_folders, tmp_path):
     pickled = (benchmark_folders["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
     file = tmp_path / "gnd_roxford5k.pkl"
     for end in range(0, len(pickled), 7):
@@ -440,12 +422,12 @@ def test_a_damaged_pickle_is_refused_wherever_it_breaks(benchmark_folders: dict[
         (lambda root: load_revisited(root, "train"), "one of 'test', 'query', 'gallery'"),
     ],
 )
-def test_impossible_options_say_what_is_possible(call: Any, message: str, tmp_path: Path) -> None:
+def test_impossible_options_say_what_is_possible(call, message, tmp_path):
     with pytest.raises(OptionError, match=message):
         call(tmp_path)
 
 
-def test_every_protocol_named_is_one_of_the_metrics() -> None:
+def test_every_protocol_named_is_one_of_the_metrics():
     from hiertree.metrics.conventions import PROTOCOLS
 
     protocols = {datasets.describe(name).protocol for name in datasets.available()} - {None}
@@ -455,7 +437,7 @@ def test_every_protocol_named_is_one_of_the_metrics() -> None:
 @pytest.mark.parametrize(
     ("images", "list_name"), [("Img/img", "Eval"), ("Img/img_highres", "Eval"), ("img_highres", "Anno")]
 )
-def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list_name: str) -> None:
+def test_inshop_is_read_as_its_archives_unpack(tmp_path, images, list_name):
     benchmark = tmp_path / "In-shop Clothes Retrieval Benchmark"
     write_benchmark("inshop", benchmark)
     (benchmark / images).parent.mkdir(exist_ok=True)
@@ -471,9 +453,7 @@ def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list
 
 
 @pytest.mark.parametrize("position", ["devkit", "."])
-def test_cars_are_read_from_the_devkit_of_their_second_release(
-    benchmark_folders: dict[str, Path], tmp_path: Path, position: str
-) -> None:
+def test_cars_are_read_from_the_devkit_of_their_second_release(benchmark_folders, tmp_path, position):
     root = tmp_path / "stanford_cars"
     write_cars_devkit(root, test_annotations=position)
     for split in ("train", "test"):
@@ -487,7 +467,7 @@ def test_cars_are_read_from_the_devkit_of_their_second_release(
         datasets.load("cars", root)
 
 
-def test_a_damaged_training_list_leaves_the_test_people_of_vggface2_readable(tmp_path: Path) -> None:
+def test_a_damaged_training_list_leaves_the_test_people_of_vggface2_readable(tmp_path):
     write_benchmark("vggface2", tmp_path)
     with (tmp_path / "data" / "train_list.txt").open("a") as file:
         file.write("n000009/0001_01.jpg and more\n")
@@ -511,9 +491,7 @@ def load_both(name: str, first: Path, second: Path, split: str = "test") -> list
         ("ijb-c", {"protocols/ijbc_metadata.csv": "protocols/ijbc_metadata_with_age.csv"}),
     ],
 )
-def test_other_layouts_of_a_benchmark_are_read(
-    benchmark_folders: dict[str, Path], name: str, moves: dict[str, str], tmp_path: Path
-) -> None:
+def test_other_layouts_of_a_benchmark_are_read(benchmark_folders, name, moves, tmp_path):
     write_benchmark(name, folder := tmp_path / datasets.describe(name).folder)
     for old, new in moves.items():
         (folder / new).parent.mkdir(exist_ok=True)
@@ -524,7 +502,7 @@ def test_other_layouts_of_a_benchmark_are_read(
     assert first.images[5].tobytes() == second.images[5].tobytes()
 
 
-def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders, tmp_path):
     write_benchmark("nus-wide", tmp_path)
     folder = tmp_path / "Groundtruth" / "AllLabels"
     columns = [file.read_text().split() for file in sorted(folder.iterdir())]
@@ -535,7 +513,7 @@ def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders: dict[s
     assert pruned.tree.leaves[pruned.paths[0, 0]] == "2"  # of clouds, sky, water
 
 
-def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folders: dict[str, Path]) -> None:
+def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folders):
     options: Any = {"queries_per_label": 2, "training_per_label": 3, "verify": "structure"}
     test = load_nus_wide(benchmark_folders["nus-wide"], "test", **options)
     assert (len(test.queries), len(test.gallery)) == (6, 2181)
@@ -561,7 +539,7 @@ def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folder
         load_nus_wide(benchmark_folders["nus-wide"], queries_per_label=2500, verify="structure")
 
 
-def test_losses_learn_from_the_grades_of_pairs(benchmark_folders: dict[str, Path]) -> None:
+def test_losses_learn_from_the_grades_of_pairs(benchmark_folders):
     import torch
 
     from hiertree.losses import TieAwareAP, TieAwareNDCG
@@ -587,9 +565,7 @@ def test_losses_learn_from_the_grades_of_pairs(benchmark_folders: dict[str, Path
         assert gradients[0].abs().sum() > 0
 
 
-def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
-    benchmark_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(benchmark_folders, tmp_path):
     faces = datasets.load("ijb-c", benchmark_folders["ijb-c"], "test")
     rows = [row for row in range(len(faces)) if faces.images.name(row) == "images/img/both.jpg"]
     assert faces.paths[rows, 0].tolist() == [0, 1]
@@ -613,7 +589,7 @@ def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
         datasets.load("ijb-c", tmp_path, "test")
 
 
-def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders: dict[str, Path]) -> None:
+def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders):
     from hiertree.pipelines.training.data.splits import check_apart
 
     train, test = (
@@ -646,9 +622,7 @@ SPOILT_PICKLES: list[tuple[str, str, tuple[Any, ...], Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "file", "keys", "value", "message"), SPOILT_PICKLES)
-def test_a_pickle_of_other_values_is_refused(
-    name: str, file: str, keys: tuple[Any, ...], value: Any, message: str, tmp_path: Path
-) -> None:
+def test_a_pickle_of_other_values_is_refused(name, file, keys, value, message, tmp_path):
     write_benchmark(name, tmp_path)
     path = next(tmp_path.rglob(file))
     pickled = broken = pickle.loads(path.read_bytes(), encoding="latin1")

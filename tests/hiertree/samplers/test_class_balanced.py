@@ -15,7 +15,7 @@ from hiertree.samplers import ClassBalancedSampler, RandomSampler, SuperCategory
 
 
 @given(class_balanced())
-def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case: Any) -> None:
+def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case):
     labels, options = case
     sampler = ClassBalancedSampler(labels, **options)
     batches = list(sampler)
@@ -29,7 +29,7 @@ def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case: A
 
 
 @given(class_balanced())
-def test_every_class_is_visited_before_one_is_visited_again(case: Any) -> None:
+def test_every_class_is_visited_before_one_is_visited_again(case):
     labels, options = case
     m = options["images_per_class"]
     sizes = Counter(labels.tolist())
@@ -41,7 +41,7 @@ def test_every_class_is_visited_before_one_is_visited_again(case: Any) -> None:
 
 
 @given(class_balanced())
-def test_a_class_shows_all_its_items_before_it_repeats_one(case: Any) -> None:
+def test_a_class_shows_all_its_items_before_it_repeats_one(case):
     labels, options = case
     sampler = ClassBalancedSampler(labels, **options)
     visits: dict[int, Counter[int]] = {}
@@ -64,7 +64,7 @@ def epoch_of_the_authors(visits: dict[int, int], per_batch: int, order: list[int
 
 
 @given(class_balanced())
-def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(case: Any) -> None:
+def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(case):
     labels, options = case
     m, sizes = options["images_per_class"], Counter(labels.tolist())
     sampler = ClassBalancedSampler(labels, **options, visits="by_size")
@@ -83,14 +83,14 @@ def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(cas
 
 
 @pytest.mark.parametrize(("batch_size", "batches"), [(128, 45), (224, 15), (256, 15), (384, 15)])
-def test_an_epoch_by_size_of_a_hundred_equal_classes_is_as_short_as_the_authors(batch_size: int, batches: int) -> None:
+def test_an_epoch_by_size_of_a_hundred_equal_classes_is_as_short_as_the_authors(batch_size, batches):
     """As on CUB: beside 64 classes, the other 36 fill no batch."""
     options: Any = {"batch_size": batch_size, "images_per_class": 4, "visits": "by_size"}
     sampler = ClassBalancedSampler(np.repeat(np.arange(100), 60), **options)
     assert len(sampler) == len(list(sampler)) == batches
 
 
-def test_random_batches_show_every_item_once() -> None:
+def test_random_batches_show_every_item_once():
     sampler = RandomSampler(LABELS, batch_size=45, seed=3)
     batches = list(sampler)
     assert sorted(item for batch in batches for item in batch) == list(range(180))
@@ -100,7 +100,7 @@ def test_random_batches_show_every_item_once() -> None:
         RandomSampler(LABELS, batch_size=181)
 
 
-def test_batches_within_an_epoch_group_classes_differently_in_each_round() -> None:
+def test_batches_within_an_epoch_group_classes_differently_in_each_round():
     sampler = ClassBalancedSampler(LABELS, batch_size=10, images_per_class=1)
     groups = [frozenset(LABELS[batch].tolist()) for batch in sampler]
     assert len(groups) == 18
@@ -118,12 +118,12 @@ def test_batches_within_an_epoch_group_classes_differently_in_each_round() -> No
         ({"batch_size": 8, "images_per_class": 4, "seed": -1}, "seed=-1"),
     ],
 )
-def test_impossible_options_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_options_say_how_to_fix_them(options, message):
     with pytest.raises(OptionError, match=message):
         ClassBalancedSampler(LABELS, **options)
 
 
-def test_items_of_unknown_class_are_drawn_together_with_those_of_their_node() -> None:
+def test_items_of_unknown_class_are_drawn_together_with_those_of_their_node():
     paths = np.array([[0, 0]] * 4 + [[0, -1]] * 4 + [[1, 1]] * 4 + [[1, -1]] * 4)
     sampler = ClassBalancedSampler(paths, batch_size=8, images_per_class=2)
     for batch in sampler:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from hiertree.samplers import DistributedBatches
 
 
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.data())
-def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, data: st.DataObject) -> None:
+def test_processes_share_the_one_plan_and_resume_it_exactly(case, data):
     plan = list(build(case))
     size = data.draw(st.integers(1, 3))
     if build(case).classes_per_batch % size:
@@ -53,7 +52,7 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, data: st.
         ({"rank": 0, "world_size": 0}, "world_size=0"),
     ],
 )
-def test_impossible_shares_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_shares_say_how_to_fix_them(options, message):
     with pytest.raises(OptionError, match=message):
         DistributedBatches(samplers()[0], **options)
     single = DistributedBatches(samplers()[0])
@@ -62,7 +61,7 @@ def test_impossible_shares_say_how_to_fix_them(options: dict[str, Any], message:
         single.load_state_dict({"epoch": 0, "batch": 10})
 
 
-def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() -> None:
+def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed():
     from torch import distributed
     from torch.testing._internal.distributed.fake_pg import FakeStore
 

@@ -22,7 +22,7 @@ from hiertree.samplers import ClassBalancedSampler, DistributedBatches
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> None:
+def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind):
     def epoch(index: int, seed: int = 0) -> list[list[int]]:
         sampler = samplers(seed)[kind]
         sampler.set_epoch(index)
@@ -34,7 +34,7 @@ def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> N
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_the_state_counts_the_batches_yielded(kind: int) -> None:
+def test_the_state_counts_the_batches_yielded(kind):
     sampler, fresh = samplers()[kind], samplers()[kind]
     sampler.set_epoch(2)
     batches = iter(sampler)
@@ -47,7 +47,7 @@ def test_the_state_counts_the_batches_yielded(kind: int) -> None:
     assert first + other_rest == list(fresh)
 
 
-def test_negative_labels_and_no_items_are_refused() -> None:
+def test_negative_labels_and_no_items_are_refused():
     with pytest.raises(PathError, match="negative"):
         ClassBalancedSampler([-1, 0], batch_size=1, images_per_class=1)
     with pytest.raises(OptionError, match="among 0 items"):
@@ -55,12 +55,12 @@ def test_negative_labels_and_no_items_are_refused() -> None:
 
 
 @pytest.mark.parametrize("state", [{"epoch": -1, "batch": 0}, {"epoch": 0, "batch": 10}, {"epoch": 0, "batch": -1}])
-def test_a_state_beyond_the_epoch_is_refused(state: dict[str, int]) -> None:
+def test_a_state_beyond_the_epoch_is_refused(state):
     with pytest.raises(OptionError, match="a batch from 0 to 9"):
         samplers()[0].load_state_dict(state)
 
 
-def test_an_epoch_of_a_million_items_is_planned_in_seconds() -> None:
+def test_an_epoch_of_a_million_items_is_planned_in_seconds():
     import time
 
     generator = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def test_an_epoch_of_a_million_items_is_planned_in_seconds() -> None:
 
 
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 3))
-def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time(case: Any, more: int) -> None:
+def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time(case, more):
     paths, options = case
     limit = options["images_per_class"] + more
     sampler = build((paths, {**options, "reduce_per_class": limit}))
@@ -92,7 +92,7 @@ def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time
         assert len(sampler) == max(1, sum(min(size, limit) for size in sizes) // options["batch_size"])
 
 
-def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> None:
+def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit():
     sampler = ClassBalancedSampler([0] * 20 + [1] * 20, batch_size=4, images_per_class=2, reduce_per_class=4)
     by_rank = []
     for epoch in range(4):
@@ -105,7 +105,7 @@ def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> Non
 
 
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 50), st.data())
-def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, epoch: int, data: st.DataObject) -> None:
+def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case, epoch, data):
     uninterrupted, resumed = build(case), build(case)
     uninterrupted.set_epoch(epoch)
     batches = list(uninterrupted)
@@ -141,14 +141,14 @@ KINDS: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("build_one", KINDS)
-def test_each_new_iteration_is_a_new_epoch(build_one: Callable[[], Any]) -> None:
+def test_each_new_iteration_is_a_new_epoch(build_one):
     sampler, expected = build_one(), epochs_of(build_one(), 4)
     assert [list(sampler) for _ in range(3)] == expected[:3]
     sampler.set_epoch(1)
     assert [list(sampler) for _ in range(3)] == expected[1:]
 
 
-def test_an_iteration_that_is_broken_off_or_never_begun_does_not_repeat_or_skip_an_epoch() -> None:
+def test_an_iteration_that_is_broken_off_or_never_begun_does_not_repeat_or_skip_an_epoch():
     sampler, expected = samplers()[0], epochs_of(samplers()[0], 2)
     iter(sampler)
     first, second = iter(sampler), None
@@ -158,7 +158,7 @@ def test_an_iteration_that_is_broken_off_or_never_begun_does_not_repeat_or_skip_
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: int) -> None:
+def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers):
     sampler, expected = samplers()[0], epochs_of(samplers()[0], 3)
     indices = TensorDataset(torch.arange(len(LABELS)))
     loader = DataLoader(indices, batch_sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
@@ -169,7 +169,7 @@ def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: i
 @pytest.mark.parametrize("build_one", KINDS)
 @settings(max_examples=20)
 @given(done=st.integers(0, 200))
-def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callable[[], Any], done: int) -> None:
+def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one, done):
     sampler, resumed = build_one(), build_one()
     uninterrupted = list(chain(*epochs_of(build_one(), 4)))
     done = min(done, 3 * len(sampler) - 1)
@@ -182,20 +182,20 @@ def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callab
 
 @pytest.mark.parametrize("option", ["batch_size", "images_per_class", "seed", "reduce_per_class"])
 @pytest.mark.parametrize("value", ["4", 4.5, [4], True])
-def test_sizes_and_seeds_are_integers(option: str, value: Any) -> None:
+def test_sizes_and_seeds_are_integers(option, value):
     options = {"batch_size": 8, "images_per_class": 2, option: value}
     with pytest.raises(OptionError, match=option):
         ClassBalancedSampler(LABELS, **options)
 
 
 @pytest.mark.parametrize("state", [None, {}, {"epoch": 1}, {"epoch": "1", "batch": 0}, {"epoch": 1, "batch": None}])
-def test_a_state_has_an_epoch_and_a_batch(state: Any) -> None:
+def test_a_state_has_an_epoch_and_a_batch(state):
     for sampler in (samplers()[0], shared(0)):
         with pytest.raises(OptionError, match="state"):
             sampler.load_state_dict(state)
 
 
-def test_epochs_and_batches_may_be_numbers_of_numpy() -> None:
+def test_epochs_and_batches_may_be_numbers_of_numpy():
     for make in (lambda: samplers()[0], lambda: shared(0)):
         expected, sampler = make(), make()
         expected.set_epoch(3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +71,7 @@ def trainer(folder: Path, epochs: int) -> lightning.Trainer:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("build", BUILD)
-def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
-    tmp_path: Path, build: Callable[[], Any], workers: int
-) -> None:
+def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(tmp_path, build, workers):
     expected = {epoch: epoch_of(build(), epoch) for epoch in range(4)}
     model, resumed = Recorder(), Recorder()
     first = trainer(tmp_path, 2)
@@ -89,7 +86,7 @@ def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("build", BUILD)
-def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Callable[[], Any]) -> None:
+def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build):
     from pytorch_metric_learning import losses, trainers
 
     batches: list[list[int]] = []
@@ -115,14 +112,14 @@ def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Calla
     assert {len(batch) for batch in batches} == {sampler.batch_size}
 
 
-def test_an_epoch_of_two_processes_gives_the_metrics_and_weights_of_one(tmp_path: Path) -> None:
+def test_an_epoch_of_two_processes_gives_the_metrics_and_weights_of_one(tmp_path):
     for size in (1, 2):
         run_together(run_epoch, size, find_free_network_port(), str(tmp_path), count=size)
-    (metrics, weights), *others = (
+    (metrics, weights), *of_two = (
         json.loads((tmp_path / f"{name}.json").read_text()) for name in ("1-0", "2-0", "2-1")
     )
     assert set(metrics) == {"H-AP", "NDCG", "R@1"}
-    for other_metrics, other_weights in others:
+    for other_metrics, other_weights in of_two:
         assert other_metrics == pytest.approx(metrics, abs=1e-6)
         for name, value in weights.items():
             np.testing.assert_allclose(other_weights[name], value, atol=1e-12)

@@ -6,7 +6,6 @@ import time
 import tracemalloc
 from collections import Counter
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from hiertree.samplers import SuperCategoryPairSampler
 
 
 @given(super_pairs())
-def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categories(case: Any) -> None:
+def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categories(case):
     paths, options = case
     sampler = SuperCategoryPairSampler(paths, **options)
     m, pairs = options["images_per_class"], Counter()
@@ -35,7 +34,7 @@ def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categori
 
 
 @given(super_pairs())
-def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(case: Any) -> None:
+def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(case):
     paths, options = case
     visits = {super_id: dict.fromkeys(paths[paths[:, 1] == super_id, 2].tolist(), 0) for super_id in set(paths[:, 1])}
     for batch in SuperCategoryPairSampler(paths, **options):
@@ -45,7 +44,7 @@ def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(
             assert max(counts.values()) - min(counts.values()) <= 1
 
 
-def test_pairs_classes_and_items_are_drawn_uniformly() -> None:
+def test_pairs_classes_and_items_are_drawn_uniformly():
     """Four super-categories of five classes of three items; two classes of each and one item make a batch."""
     classes = np.repeat(np.arange(20), 3)
     paths = np.stack([classes // 5, classes], axis=1)
@@ -65,7 +64,7 @@ def test_pairs_classes_and_items_are_drawn_uniformly() -> None:
     assert all(len(counts) == 5 and chisquare(counts).pvalue > 1e-3 for counts in of_super)
 
 
-def test_a_thousand_super_categories_begin_at_once_and_resume_anywhere() -> None:
+def test_a_thousand_super_categories_begin_at_once_and_resume_anywhere():
     classes = np.repeat(np.arange(8000), 2)
     sampler = SuperCategoryPairSampler(np.stack([classes // 8, classes], axis=1), batch_size=32, images_per_class=2)
     assert len(sampler) == 5 * 1000 * 999 // 2
@@ -89,17 +88,17 @@ def test_a_thousand_super_categories_begin_at_once_and_resume_anywhere() -> None
         ({"batch_size": 8, "batches_per_pair": 0}, "batches_per_pair=0"),
     ],
 )
-def test_impossible_pairs_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_pairs_say_how_to_fix_them(options, message):
     with pytest.raises(OptionError, match=message):
         SuperCategoryPairSampler(PATHS, images_per_class=2, **options)
 
 
-def test_a_single_super_category_makes_no_pair() -> None:
+def test_a_single_super_category_makes_no_pair():
     with pytest.raises(OptionError, match="at least two"):
         SuperCategoryPairSampler(PATHS[:60], batch_size=4, images_per_class=2)
 
 
-def test_a_class_in_two_super_categories_is_refused() -> None:
+def test_a_class_in_two_super_categories_is_refused():
     with pytest.raises(PathError, match="two nodes of level 1"):
         SuperCategoryPairSampler([[0, 5], [1, 5], [0, 6]], batch_size=2, images_per_class=1)
 

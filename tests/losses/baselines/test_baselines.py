@@ -352,11 +352,9 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup):
 
 
 def test_virtual_images_have_mixed_similarities_to_all():
-    from hiertree.losses.recall import mixed_pairs_of
-
     embeddings, paths = batch(1, num_items=9)
     torch.manual_seed(0)
-    pairs = mixed_pairs_of(embeddings, paths).compared()
+    pairs = SmoothRecall(similarity_mixup=True).pairs_of(embeddings, paths, None, None, valid=None).compared()
     torch.manual_seed(0)
     positive_pairs = (paths == paths.T).triu(diagonal=1).nonzero()
     alpha = torch.rand(len(positive_pairs), 1, dtype=torch.float64)

@@ -44,7 +44,7 @@ def distances_by_loops(rows: Tensor, columns: Tensor) -> list[list[float]]:
     return [[reference.distance(x, y, 0.3) for y in points[1]] for x in points[0]]
 
 
-def test_scores_of_pairs_are_minus_distances_in_the_ball() -> None:
+def test_scores_of_pairs_are_minus_distances_in_the_ball():
     (embeddings, paths), (memory, memory_paths) = batch(), batch(24, seed=1)
     loss = Hyperbolic(SupCon(temperature=0.5, level=1), **BALL)
     terms = []
@@ -60,9 +60,7 @@ def test_scores_of_pairs_are_minus_distances_in_the_ball() -> None:
 
 
 @pytest.mark.parametrize(("curvature", "radius"), [(0.1, 2.3), (4.0, 3.0)])
-def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_losses(
-    curvature: float, radius: float
-) -> None:
+def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_losses(curvature, radius):
     vectors = 3 * batch(40)[0]
     points = _hyperbolic.poincare_points(vectors, curvature=curvature, radius=radius, scale=0.5)
     distances = _hyperbolic.poincare_distances(points, points, curvature)
@@ -79,7 +77,7 @@ def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_l
 
 
 @pytest.mark.parametrize("loss", [SupCon(), SupAP()])
-def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(loss: SupCon | SupAP) -> None:
+def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(loss):
     embeddings = torch.cat([torch.zeros(2, SIZE), torch.full((2, SIZE), 1e4), torch.eye(SIZE)]).bfloat16()
     leaf = embeddings.requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -91,7 +89,7 @@ def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(lo
     assert leaf.grad.isfinite().all()
 
 
-def test_of_embeddings_of_one_length_the_order_is_that_of_cosines() -> None:
+def test_of_embeddings_of_one_length_the_order_is_that_of_cosines():
     unit = torch.nn.functional.normalize(batch(40)[0])
     points = Hyperbolic(SupCon(), scale=2.3).points(unit)
     distances = _hyperbolic.poincare_distances(points, points, 0.1)
@@ -103,7 +101,7 @@ def drawn_noise(num_triplets: int, num_proxies: int) -> list[Tensor]:
     return [-torch.empty(num_triplets, num_proxies, dtype=torch.float64).exponential_().log() for _ in range(2)]
 
 
-def test_losses_of_triplets_and_their_straight_through_gradients_are_those_of_the_loops() -> None:
+def test_losses_of_triplets_and_their_straight_through_gradients_are_those_of_the_loops():
     generator = torch.Generator().manual_seed(0)
     distances = torch.rand(6, 4, generator=generator, dtype=torch.float64)
     triplets = torch.tensor([[0, 1, 2, 3, 0, 5], [1, 2, 0, 4, 5, 4], [2, 3, 5, 0, 3, 1]])
@@ -126,7 +124,7 @@ def test_losses_of_triplets_and_their_straight_through_gradients_are_those_of_th
         assert gradient[row, column].item() == pytest.approx((totals[0] - totals[1]) / 2e-6, abs=1e-6)
 
 
-def test_losses_of_triplets_are_those_of_the_authors_code() -> None:
+def test_losses_of_triplets_are_those_of_the_authors_code():
     """``python benchmarks/authors_code.py hier FOLDER``, whose 1e-5 in divisors move its values by 2e-5."""
     numbers, order = torch.arange(288, dtype=torch.float64), torch.arange(36)
     leaf = (1.7 * numbers[:80]).sin().reshape(20, 4).requires_grad_()
@@ -140,7 +138,7 @@ def test_losses_of_triplets_are_those_of_the_authors_code() -> None:
     assert (value.item(), gradient.norm().item()) == pytest.approx((0.202561453506, 0.103975899141), rel=3e-5)
 
 
-def test_triplets_are_of_reciprocal_neighbors_and_of_others() -> None:
+def test_triplets_are_of_reciprocal_neighbors_and_of_others():
     similarities = torch.rand(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     similarities = similarities + similarities.T
     valid = ~torch.eye(12, dtype=torch.bool)
@@ -155,7 +153,7 @@ def test_triplets_are_of_reciprocal_neighbors_and_of_others() -> None:
         assert set(of_i[2].tolist()) == set(range(12)) - expected[i] - {i}
 
 
-def test_hier_is_its_loss_and_the_losses_of_triplets_of_items_and_of_proxies() -> None:
+def test_hier_is_its_loss_and_the_losses_of_triplets_of_items_and_of_proxies():
     embeddings, paths = batch()
     loss = HIER(SupCon(), SIZE, weight=0.5, num_proxies=7, neighbors=5, num_triplets=20, level=1, **BALL).double()
     torch.manual_seed(2)
@@ -178,7 +176,7 @@ def test_hier_is_its_loss_and_the_losses_of_triplets_of_items_and_of_proxies() -
     assert terms["HIER"].item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for() -> None:
+def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for():
     embeddings, paths = batch()
     gradients = []
     for riemannian in (False, True):
@@ -190,7 +188,7 @@ def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for() 
     torch.testing.assert_close(gradients[1], factor * gradients[0])
 
 
-def test_items_that_are_no_queries_make_no_triplets() -> None:
+def test_items_that_are_no_queries_make_no_triplets():
     embeddings, paths = batch(20)
     loss = HIER(SupCon(), SIZE, num_proxies=9, neighbors=6).double()
     memory, memory_paths = batch(8, seed=3)
@@ -210,7 +208,7 @@ def test_items_that_are_no_queries_make_no_triplets() -> None:
     assert leaf.grad[12:].abs().max() == 0 < leaf.grad[:12].abs().max()
 
 
-def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_loss() -> None:
+def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_loss():
     loss = HIER(SupAP(), SIZE, num_proxies=1).double()
     embeddings = batch(2)[0].requires_grad_()
     terms = loss.terms(embeddings, torch.tensor([0, 1]))
@@ -222,7 +220,7 @@ def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_lo
         assert memory(vectors.float(), paths[:, 1]).isfinite()
 
 
-def test_grades_of_pairs_say_which_items_are_of_a_class() -> None:
+def test_grades_of_pairs_say_which_items_are_of_a_class():
     embeddings, paths = batch(20)
     graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
     plain = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
@@ -236,7 +234,7 @@ def test_grades_of_pairs_say_which_items_are_of_a_class() -> None:
         assert values[0] == pytest.approx(values[1])
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_refused():
     pytest.importorskip("pytorch_metric_learning")
     with pytest.raises(OptionError, match=r"loss=HAPPIER.*pairs"):
         Hyperbolic(HAPPIER(5, SIZE))

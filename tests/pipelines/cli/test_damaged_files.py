@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -90,7 +89,7 @@ NUMBER = 12
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def world(tmp_path_factory):
     import torch
     from safetensors.numpy import save_file
 
@@ -158,7 +157,7 @@ def declared() -> set[str]:
     return inputs
 
 
-def test_every_input_of_a_command_is_damaged_or_like_another() -> None:
+def test_every_input_of_a_command_is_damaged_or_like_another():
     inputs_read = set()
     for typed in READ:
         subcommand, arguments = command_of(typed.split())
@@ -173,9 +172,7 @@ def test_every_input_of_a_command_is_damaged_or_like_another() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("typed", "file"), [(typed, file) for typed, files in READ.items() for file in files])
-def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
-    typed: str, file: str, world: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(typed, file, world, tmp_path):
     target, out = world / file, tmp_path / "out"
     undamaged, wrong = target.read_bytes(), []
     arguments = typed.split()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from hiertree import datasets
 run = partial(status_of, "datasets")
 
 
-def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_every_benchmark_with_its_sizes(capsys):
     assert run("list") == 0
     table = capsys.readouterr().out
     assert all(f"\n{name}: " in f"\n{table}" for name in datasets.available())
@@ -30,7 +29,7 @@ def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sound_benchmark_passes_the_check(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_benchmark_passes_the_check(name, tmp_path, capsys):
     write_benchmark(name, tmp_path)
     assert run("check", name, tmp_path, "--structure", "--decode", "--json") == 0
     reports = json.loads(capsys.readouterr().out)
@@ -38,9 +37,7 @@ def test_a_sound_benchmark_passes_the_check(name: str, tmp_path: Path, capsys: p
     assert all(report["sound"] and report["images"] for report in reports)
 
 
-def test_check_names_what_is_missing_damaged_or_of_another_size(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_names_what_is_missing_damaged_or_of_another_size(tmp_path, capsys, monkeypatch):
     write_benchmark("sop", tmp_path)
     assert run("check", "sop", tmp_path) == 1
     printed = capsys.readouterr().out
@@ -66,7 +63,7 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
     assert printed.count("remedy: get Stanford_Online_Products.zip") == 1
 
 
-def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path, capsys):
     assert run("download", "inshop", tmp_path / "inshop") == 0
     printed = capsys.readouterr().out
     assert "license: non-commercial research, on agreement" in printed
@@ -74,7 +71,7 @@ def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: py
     assert not (tmp_path / "inshop").exists()
 
 
-def test_the_page_names_every_benchmark() -> None:
+def test_the_page_names_every_benchmark():
     page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
     assert [name for name in datasets.available() if f"`{name}`" not in page] == []
 
@@ -87,9 +84,7 @@ def test_the_page_names_every_benchmark() -> None:
         (["download", "cub", "x", "--mirror", "ftp://127.0.0.1"], "http:// or https://"),
     ],
 )
-def test_wrong_names_and_addresses_end_with_status_2(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_wrong_names_and_addresses_end_with_status_2(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(*arguments) == 2
     assert message in capsys.readouterr().err

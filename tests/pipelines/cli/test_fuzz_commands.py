@@ -70,7 +70,7 @@ EXTRA = {"labels scrape": (3,), "datasets check": (1,)}
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIERTREE_PROGRESS", "0")
@@ -134,20 +134,20 @@ def check(
     return status, printed, errors
 
 
-def test_every_command_is_tried_or_left_out_for_a_reason() -> None:
+def test_every_command_is_tried_or_left_out_for_a_reason():
     tried = {" ".join(command_of(typed.split())[1]) for typed in COMMANDS.values()}
     assert tried | LEFT_OUT.keys() == set(names_of(commands))
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "option", "value"), list(bad_values()))
-def test_a_bad_value_is_one_line(name: str, option: str, value: str, world: Path, tmp_path: Path) -> None:
+def test_a_bad_value_is_one_line(name, option, value, world, tmp_path):
     check(name, [*COMMANDS[name].split(), f"{option}={value}"], tmp_path / "out", world)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "file", "damage"), list(damaged_files()))
-def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_line(name, file, damage, world, tmp_path):
     target = world / file
     backup = tmp_path / "kept"
     target.rename(backup)
@@ -164,7 +164,7 @@ def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Pa
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that were just being read
 @pytest.mark.parametrize("moment", [0.001, 0.01, 0.03, 0.08, 0.2])
 @pytest.mark.parametrize("name", ["evaluate", "report", "labels build", "labels tree", "embed"])
-def test_an_interruption_leaves_nothing_half_written(name: str, moment: float, world: Path, tmp_path: Path) -> None:
+def test_an_interruption_leaves_nothing_half_written(name, moment, world, tmp_path):
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, moment)
     try:
@@ -179,7 +179,7 @@ def test_an_interruption_leaves_nothing_half_written(name: str, moment: float, w
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_commands_of_the_table_do_what_they_should(name: str, world: Path, tmp_path: Path) -> None:
+def test_the_commands_of_the_table_do_what_they_should(name, world, tmp_path):
     failing = ("demo", "labels status", "labels scrape", "labels agreement")
     status, _, errors = check(name, COMMANDS[name].split(), tmp_path / "out", world)
     if name in failing:

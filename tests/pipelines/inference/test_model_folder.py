@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,26 +16,25 @@ import hiertree as ht
 from hiertree.errors import MissingResourceError, OptionError, RecipeError
 from hiertree.pipelines.inference import TrainedModel
 from hiertree.pipelines.inference.embedding import embed
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 IMAGES = torch.randint(0, 256, (3, 3, 20, 20), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")
-def run(tiny_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tiny_recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     train(tiny_recipe("training.epochs=1"), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> TrainedModel:
+def model(run):
     loaded: TrainedModel = ht.load_model(run, device="cpu")
     return loaded
 
 
-def test_saved_model_is_the_same_model_and_needs_no_run(model: TrainedModel, run: Path, tmp_path: Path) -> None:
+def test_saved_model_is_the_same_model_and_needs_no_run(model, run, tmp_path):
     model.save(tmp_path / "model")
     saved_model = ht.load_model(tmp_path / "model", device="cpu")
     assert np.array_equal(saved_model.embed(IMAGES, progress=False), model.embed(IMAGES, progress=False))
@@ -53,9 +50,7 @@ def test_saved_model_is_the_same_model_and_needs_no_run(model: TrainedModel, run
     assert embed(tmp_path / "model", tmp_path / "photos", tmp_path / "embedded", labeled=False).images == 1
 
 
-def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_of_this_machine(
-    model: TrainedModel, run: Path, tmp_path: Path
-) -> None:
+def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_of_this_machine(model, run, tmp_path):
     recipe = {**model.record.recipe, "data": {"name": "sop", "root": "/home/me/Stanford_Online_Products"}}
     TrainedModel(
         model.network, model.preprocessing, tree=model.tree, device="cpu", record=model.record._replace(recipe=recipe)
@@ -75,7 +70,7 @@ def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_
     assert not any("/home" in path.read_text() for path in (tmp_path / "model").glob("*.[yjm]*"))
 
 
-def test_folder_of_other_files_is_not_replaced_by_a_model(model: TrainedModel, run: Path, tmp_path: Path) -> None:
+def test_folder_of_other_files_is_not_replaced_by_a_model(model, run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "repository").mkdir()
     (tmp_path / "repository" / "README.md").write_text("mine")
@@ -85,25 +80,25 @@ def test_folder_of_other_files_is_not_replaced_by_a_model(model: TrainedModel, r
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_model_shows_what_it_is(model: TrainedModel) -> None:
+def test_model_shows_what_it_is(model):
     levels = ", ".join(
         f"{size} {name}" for name, size in zip(model.tree.level_names, model.tree.level_sizes, strict=True)
     )
     assert repr(model) == f"TrainedModel(small_cnn, 3×16×16 → 8, {levels}, on cpu)"
 
 
-def test_no_images_are_refused_as_such(model: TrainedModel) -> None:
+def test_no_images_are_refused_as_such(model):
     with pytest.raises(ValueError, match=r"^no images: .*at least one image"):
         model.embed([])
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+def hub(tmp_path, monkeypatch):
     with serving_hub(tmp_path / "cache", monkeypatch) as files:
         yield files
 
 
-def test_model_on_the_hub_is_the_same_model(model: TrainedModel, hub: dict[str, bytes]) -> None:
+def test_model_on_the_hub_is_the_same_model(model, hub):
     model.push_to_hub("someone/model", token="hf_test")
     assert {"README.md", "model.safetensors", "model.json", "tree-train.json"} <= hub.keys()
     loaded = ht.load_model("hf-hub:someone/model", device="cpu")
@@ -111,9 +106,7 @@ def test_model_on_the_hub_is_the_same_model(model: TrainedModel, hub: dict[str, 
     assert TrainedModel.from_pretrained("someone/model", device="cpu").tree == model.tree
 
 
-def test_model_of_the_hub_imports_no_code_by_itself(
-    tiny_recipe: Callable[..., Recipe], tmp_path: Path, hub: dict[str, bytes]
-) -> None:
+def test_model_of_the_hub_imports_no_code_by_itself(tiny_recipe, tmp_path, hub):
     overrides = (
         "model.backbone=torchvision.models:squeezenet1_1",
         "model.backbone_options={num_classes: 5}",
@@ -130,7 +123,7 @@ def test_model_of_the_hub_imports_no_code_by_itself(
     assert ht.load_model("hf-hub:someone/model", backbone=squeezenet1_1).embedding_size == 8
 
 
-def test_model_that_the_hub_does_not_have_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_that_the_hub_does_not_have_is_one_error(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MissingResourceError, match=r"`hf download someone/absent` brings it"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ ROWS = [0, 1, 5, 13]
 
 
 @pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+def clip(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clip")
     save_tiny_clip(folder)
     return f"open_clip:local-dir:{folder}"
@@ -56,7 +55,7 @@ def embedded_by_open_clip(clip: str, sentences: list[str]) -> torch.Tensor:
         return model.encode_text(tokenize(sentences), normalize=True).clone()
 
 
-def test_a_batch_brings_the_text_of_each_node_above_its_images_once(clip: str) -> None:
+def test_a_batch_brings_the_text_of_each_node_above_its_images_once(clip):
     recipe = recipe_with_texts(clip, "texts.templates=['one {}']", "texts.levels=[family, kind]")
     dataset = load_split(recipe, "train")
     texts = LabelTexts(dataset, recipe.texts).of_batch(torch.tensor(ROWS))
@@ -69,7 +68,7 @@ def test_a_batch_brings_the_text_of_each_node_above_its_images_once(clip: str) -
     torch.testing.assert_close(texts.vectors, expected, atol=1e-6, rtol=0)
 
 
-def test_a_path_that_ends_has_no_text_below(clip: str) -> None:
+def test_a_path_that_ends_has_no_text_below(clip):
     recipe = recipe_with_texts(clip, "texts.levels=[kind]")
     dataset = load_split(recipe, "train")
     dataset.paths[:8, 1:] = -1
@@ -80,7 +79,7 @@ def test_a_path_that_ends_has_no_text_below(clip: str) -> None:
 
 @pytest.mark.parametrize("chunks", [[], ["training.accumulate=two_pass", "training.chunk_size=3"]])
 @pytest.mark.parametrize("frozen", [0, 1])
-def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list[str], frozen: int) -> None:
+def test_a_step_learns_from_the_loss_of_images_and_texts(clip, chunks, frozen):
     changes = [
         *chunks,
         "model.freeze_batch_norm=true",
@@ -109,7 +108,7 @@ def test_a_step_learns_from_the_loss_of_images_and_texts(clip: str, chunks: list
     assert not torch.equal(next(loss.parameters()), next(learner.loss.parameters()))
 
 
-def test_of_two_towers_of_one_space_the_last_blocks_alone_learn(clip: str) -> None:
+def test_of_two_towers_of_one_space_the_last_blocks_alone_learn(clip):
     changes = [f"model.backbone={clip}", *ONE_SPACE, "model.unlocked_groups=2"]
     learner, texts, dataset = learner_of(recipe_with_texts(clip, *changes))
     learner.start_epoch(0)
@@ -128,7 +127,7 @@ def test_of_two_towers_of_one_space_the_last_blocks_alone_learn(clip: str) -> No
     assert all(name.startswith(("proj", "ln_post", "transformer.resblocks.0")) for name in changes_of_weights)
 
 
-def test_a_finished_run_embeds_texts_and_classifies_by_them(clip: str, tmp_path: Path) -> None:
+def test_a_finished_run_embeds_texts_and_classifies_by_them(clip, tmp_path):
     recipe = recipe_with_texts(clip, "texts.levels=[family]", "training.checkpoint_every_steps=1")
     run = train(recipe, tmp_path / "run")
     model = ht.load_model(run.folder, device="cpu")
@@ -166,9 +165,7 @@ def test_a_finished_run_embeds_texts_and_classifies_by_them(clip: str, tmp_path:
         (["model.unlocked_groups=1"], "unlocked_groups is for a backbone of open_clip"),
     ],
 )
-def test_what_does_not_fit_is_one_line(
-    clip: str, changes: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_is_one_line(clip, changes, problem, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(HiertreeError, match=problem):
         train(recipe_with_texts(clip, *changes), tmp_path / "run")
