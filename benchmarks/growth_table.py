@@ -2,7 +2,7 @@
 
 Each case runs at a size, three and ten times it, as a process of its own; its time is the processor's, less that of the
 same command at a hundredth of the size, which is its start. The exponent is that between the last two sizes. It fails
-above 1.15 (where the last size takes a second or more), or above the case's peak of memory. ``python
+above 1.15 (where the last size takes two seconds or more), or above the case's peak of memory. ``python
 benchmarks/growth_table.py`` runs all, ``… evaluate report`` some, ``--scale 0.1`` a tenth of each size. Commands that
 wait for a network, a person or a GPU are not here, nor is training, whose steps are all of one size.
 """
@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 STEEPEST = 1.15
-SHORTEST = 1.0  # seconds below which an exponent is noise
+SHORTEST = 2.0  # seconds below which an exponent is noise
 WORDS = ("lake", "church", "peak", "museum", "bridge", "castle", "park", "river")
 
 

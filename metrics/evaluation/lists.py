@@ -87,7 +87,7 @@ def evaluate_named(
     row_of_item = rows_of_names(gallery_names, "gallery_names", len(gallery)) if not is_self else row_of_query
     row_of_item = _spelled_as(run.items, row_of_item)
     unlabeled_items = _unlabeled_items(run, row_of_query, row_of_item, refuse=options.rules.unjudged == "error")
-    row_of_item = row_of_item | {name: row for row, name in enumerate(unlabeled_items, start=len(gallery))}
+    row_of_item = {**row_of_item, **{name: row for row, name in enumerate(unlabeled_items, start=len(gallery))}}
     result_queries = [*(run.queries if is_self else row_of_query)]
     query = _renumbered(run.query, run.queries, {name: row for row, name in enumerate(result_queries)})
     item = _renumbered(run.item, run.items, row_of_item)
