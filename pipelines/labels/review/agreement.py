@@ -86,7 +86,9 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
             "matched": len(matches),
             "name_share": _fraction_alike(*([pair[side].name for pair in pairs] for side in (0, 1))),
         },
-        "labels": [{"label": label, **_both(*(each.get(label) for each in placements), label)} for label in movers],
+        "labels": [
+            {"label": label, **_both(placements[0].get(label), placements[1].get(label), label)} for label in movers
+        ],
         "clusters": [views for views in (_both(*pair) for pair in pairs) if views["first"] != views["second"]],
     }
 
