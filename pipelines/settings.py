@@ -17,9 +17,7 @@ _IN_WORDS = {"sequence_str": "expected a list, as in [a, b]"}  # pydantic's type
 class Section(BaseModel):
     """Settings that belong together: a recipe, a plan, or a part of either."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod

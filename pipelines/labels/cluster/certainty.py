@@ -57,10 +57,9 @@ def vouching_fractions(classes: csr_matrix, has_chain: NDArray[np.bool_], assign
     for rows in _rows_of_clusters(assignment):
         own_classes, is_counted = classes[rows], has_chain[rows]
         starts = range(0, len(rows), _BLOCK)
-        sharing = [(own_classes[start : start + _BLOCK] @ own_classes.T).astype(bool).sum(axis=1) for start in starts]
-        counts = np.asarray(np.concatenate(sharing)).ravel() - (
-            np.diff(own_classes.indptr) > 0
-        )  # a label does not vouch for itself
+        blocks = [(own_classes[start : start + _BLOCK] @ own_classes.T).astype(bool) for start in starts]
+        is_own = np.diff(own_classes.indptr) > 0  # a label does not vouch for itself
+        counts = np.concatenate([np.asarray(block.sum(axis=1))[:, 0] for block in blocks]) - is_own
         fractions[rows] = counts / np.maximum(is_counted.sum() - is_counted, 1) if len(rows) > 1 else 1
     return fractions
 
