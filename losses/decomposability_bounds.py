@@ -189,12 +189,12 @@ def _count_per_batch(batched: _Batched, mask: NDArray[np.bool_]) -> NDArray[np.i
 
 
 def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> _Batched:
-    arrays = (to_numpy(values, name=name) for name, values in (("scores", scores), ("levels", levels)))
-    pairs = binary_pairs(*arrays, level, valid)
+    pairs = binary_pairs(to_numpy(scores, name="scores"), to_numpy(levels, name="levels"), level, valid)
     batches = to_numpy(batches, name="batches")
     if batches.shape != pairs.scores.shape[1:]:
         expected = f"({pairs.scores.shape[1]},), one for each candidate"
         raise ShapeError(f"batches of shape {batches.shape}", expected=expected)
     names, batch = np.unique(batches, return_inverse=True)
-    tensors = pairs.scores.detach().double(), pairs.levels > 0, pairs.valid
-    return _Batched(*(tensor.cpu().numpy() for tensor in tensors), batch, len(names))
+    score_array = pairs.scores.detach().double().cpu().numpy()
+    positive, is_valid = ((pairs.levels > 0).cpu().numpy(), pairs.valid.cpu().numpy())
+    return _Batched(score_array, positive, is_valid, batch, len(names))

@@ -101,7 +101,7 @@ def evaluate_named(
     return replace(result, query_ids=result_queries, convention=card, class_names=label_names.class_names)
 
 
-def _spelled_as(names: Sequence[Hashable], row_of: Mapping[Hashable, int]) -> Mapping[Hashable, int]:
+def _spelled_as(names: Sequence[Hashable], row_of: dict[Hashable, int]) -> dict[Hashable, int]:
     """Rows by the names of a run, which may be texts where others are the same numbers, or the other way round."""
     if any(name in row_of for name in names):
         return row_of

@@ -58,7 +58,9 @@ def vouching_fractions(classes: csr_matrix, has_chain: NDArray[np.bool_], assign
         own_classes, is_counted = classes[rows], has_chain[rows]
         starts = range(0, len(rows), _BLOCK)
         sharing = [(own_classes[start : start + _BLOCK] @ own_classes.T).astype(bool).sum(axis=1) for start in starts]
-        counts = np.concatenate(sharing).A1 - (np.diff(own_classes.indptr) > 0)  # a label does not vouch for itself
+        counts = np.asarray(np.concatenate(sharing)).ravel() - (
+            np.diff(own_classes.indptr) > 0
+        )  # a label does not vouch for itself
         fractions[rows] = counts / np.maximum(is_counted.sum() - is_counted, 1) if len(rows) > 1 else 1
     return fractions
 

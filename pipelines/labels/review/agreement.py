@@ -57,6 +57,7 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     all_labels, states = sorted(first.state.labels), (first.state, second.state)
     placements = [{label: group for group in state.clusters.values() for label in group.relevant} for state in states]
+    first_groups, second_groups = placements
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     clusters_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbered = [[clusters[label] for label in common_labels] for clusters in clusters_by_label]
@@ -86,7 +87,9 @@ def compare(first: Outcome, second: Outcome) -> dict[str, Any]:
             "matched": len(matches),
             "name_share": _fraction_alike(*([pair[side].name for pair in pairs] for side in (0, 1))),
         },
-        "labels": [{"label": label, **_both(*(each.get(label) for each in placements), label)} for label in movers],
+        "labels": [
+            {"label": label, **_both(first_groups.get(label), second_groups.get(label), label)} for label in movers
+        ],
         "clusters": [views for views in (_both(*pair) for pair in pairs) if views["first"] != views["second"]],
     }
 

@@ -91,5 +91,5 @@ class LabelTexts:
 
     def of_batch(self, indices: Tensor) -> TextRows:
         """The texts of the nodes above some images, by index in the data set."""
-        rows = torch.from_numpy(np.unique(self._rows[:, indices.numpy()]))
+        rows = torch.from_numpy(np.unique(self._rows[:, indices.cpu().numpy()]))
         return TextRows(self.vectors[rows[rows >= 0]], self.paths[rows[rows >= 0]])
