@@ -78,7 +78,7 @@ class LabelTexts:
             paths[paths[:, level] == UNKNOWN] = UNKNOWN
         nodes, rows = np.unique(ending.reshape(-1, len(names)), axis=0, return_inverse=True)
         count = int((nodes[:, 0] == UNKNOWN).sum())  # 1 where some images have no text; it sorts first
-        self._rows = torch.from_numpy(rows.reshape(len(levels), -1) - count)
+        self._rows = rows.reshape(len(levels), -1) - count
         self.paths = torch.from_numpy(nodes[count:])
         labels = [str(dataset.tree.labels_of(path)[-1]) for path in self.paths.tolist()]
         vectors = load_text_tower(settings.encoder).encode(labels, templates=settings.templates)
@@ -91,5 +91,5 @@ class LabelTexts:
 
     def of_batch(self, indices: Tensor) -> TextRows:
         """The texts of the nodes above some images, by index in the data set."""
-        rows = torch.from_numpy(np.unique(self._rows[:, indices.cpu()].numpy()))
+        rows = torch.from_numpy(np.unique(self._rows[:, indices.cpu().numpy()]))
         return TextRows(self.vectors[rows[rows >= 0]], self.paths[rows[rows >= 0]])
