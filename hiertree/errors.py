@@ -121,9 +121,9 @@ def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> 
     >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("ndcg", ["H-AP", "NDCG@10"]), nearest_name("loss", ["H-AP"])
     ('H-AP', 'NDCG@10', None)
     """
-    lower, wanted = {candidate.casefold(): candidate for candidate in names}, str(name).casefold()
-    longer = [key for key in lower if len(wanted) > 1 and key.startswith(wanted)]
-    close = longer or get_close_matches(wanted, lower, n=1, cutoff=cutoff)
+    lower, folded_name = {candidate.casefold(): candidate for candidate in names}, str(name).casefold()
+    longer = [key for key in lower if len(folded_name) > 1 and key.startswith(folded_name)]
+    close = longer or get_close_matches(folded_name, lower, n=1, cutoff=cutoff)
     return lower[close[0]] if close else None
 
 

@@ -130,9 +130,9 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
 def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> EmbeddedImages:
     """Embeddings with the rows of a table of labels: those of their names where both have names, else in its order."""
     table = read_table(file, required=columns.required)
-    joined = _rows_by_name(embeddings, table, file.name, columns) if getattr(embeddings, "columns", ()) else None
-    if joined is not None:
-        columns, table = columns._replace(ids=joined[0]), table.iloc[joined[1]]
+    join = _rows_by_name(embeddings, table, file.name, columns) if getattr(embeddings, "columns", ()) else None
+    if join is not None:
+        columns, table = columns._replace(ids=join[0]), table.iloc[join[1]]
     elif np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
     return _labeled(
@@ -151,26 +151,26 @@ def _rows_by_name(shards: Shards, table: pd.DataFrame, file: str, columns: Label
     table_column = stored_column if table_column is None and stored_column in common else table_column
     if stored_column is None or table_column is None:
         return None
-    stored, named = (
+    stored_names, table_names = (
         pd.Index(np.asarray(_whole_numbers(pd.Categorical(cells)), object))
         for cells in (shards.texts(stored_column), table[table_column].array)
     )
-    if stored.equals(named):
+    if stored_names.equals(table_names):
         return table_column, np.arange(len(table))
-    images = stored.unique()
-    missing = images[~images.isin(named)]
-    found = f"{file}, {table_column}, names {len(images) - len(missing)} of {len(images)} images"
-    is_other_kind = stored_column != table_column and not all(map(_IMAGE_NAME.search, named))
+    images = stored_names.unique()
+    missing = images[~images.isin(table_names)]
+    summary = f"{file}, {table_column}, names {len(images) - len(missing)} of {len(images)} images"
+    is_other_kind = stored_column != table_column and not all(map(_IMAGE_NAME.search, table_names))
     if len(missing) == len(images) and is_other_kind:
-        _log.warning("%s: rows are joined in their order", found)
+        _log.warning("%s: rows are joined in their order", summary)
         return None
     if len(missing):
-        remedy = f"make names alike, as {missing[0]!r} and {named[0]!r}, or remove {table_column} to join rows in order"
-        raise TableError(found, expected=f"a row for each, {missing[0]!r} among them", remedy=remedy)
-    if not named.is_unique:
-        problem = f"{file}: {named[named.duplicated()][0]!r} twice in {table_column}"
+        remedy = f"make names alike, as {missing[0]!r} and {table_names[0]!r}, or remove the column to join in order"
+        raise TableError(summary, expected=f"a row for each, {missing[0]!r} among them", remedy=remedy)
+    if not table_names.is_unique:
+        problem = f"{file}: {table_names[table_names.duplicated()][0]!r} twice in {table_column}"
         raise TableError(problem, expected="one row for each name, as rows stand in another order than embeddings")
-    return table_column, np.asarray(named.get_indexer(stored), np.int64)
+    return table_column, np.asarray(table_names.get_indexer(stored_names), np.int64)
 
 
 def _labeled(

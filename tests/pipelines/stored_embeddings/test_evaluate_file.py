@@ -386,9 +386,14 @@ def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retriev
     images = pd.Series([f"{row}.jpg" for row in range(30)])
     pd.DataFrame({"image": images, "vector": list(embeddings)}).to_parquet(tmp_path / "e.parquet")
     labels = pd.DataFrame(paths, columns=LABELS).assign(file=images)
-    more = pd.concat([labels, labels[:1].assign(file="other.jpg")]).sample(frac=1, random_state=0)
+    larger_table = pd.concat([labels, labels[:1].assign(file="other.jpg")]).sample(frac=1, random_state=0)
     expected = evaluate(embeddings, paths).values
-    for table in (labels, more, more.rename(columns={"file": "image"}), labels.assign(file=[*range(7, 37)])):
+    for table in (
+        labels,
+        larger_table,
+        larger_table.rename(columns={"file": "image"}),
+        labels.assign(file=[*range(7, 37)]),
+    ):
         table.to_csv(tmp_path / "l.csv", index=False)
         result = evaluate_file(tmp_path / "e.parquet", labels=tmp_path / "l.csv")
         np.testing.assert_allclose(result.values, expected, rtol=1e-12)
@@ -404,9 +409,12 @@ def test_a_table_of_labels_is_joined_by_name_where_embeddings_have_names(retriev
     with pytest.raises(TableError, match=r"id, names 0 of 30 images: expected a row for each, '1000' among them"):
         evaluate_file(tmp_path / "twice.parquet", labels=tmp_path / "l.csv")
     for table, words in (
-        (more[more.file != "3.jpg"], r"names 29 of 30 images: expected a row for each, '3\.jpg' among them"),
+        (
+            larger_table[larger_table.file != "3.jpg"],
+            r"names 29 of 30 images: expected a row for each, '3\.jpg' among them",
+        ),
         (labels.assign(file="photos/" + images), r"names 0 of 30 .*as '0\.jpg' and 'photos/0\.jpg'"),
-        (pd.concat([more, labels[:1]]).rename(columns={"file": "image"}), r"'0\.jpg' twice in image"),
+        (pd.concat([larger_table, labels[:1]]).rename(columns={"file": "image"}), r"'0\.jpg' twice in image"),
     ):
         table.to_csv(tmp_path / "l.csv", index=False)
         with pytest.raises(TableError, match=words):

@@ -32,7 +32,7 @@ NAMES = "--set model.weights_names=timm.models:remap_state_dict"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, request):
+def data_folder(tmp_path_factory, request):
     """A folder with the weights, the photos and their labels, in which commands run as in docs/washington.md."""
     folder = tmp_path_factory.mktemp("washington")
     data = request.getfixturevalue("shared_data") / "gldv2_washington"
@@ -52,45 +52,45 @@ def home(tmp_path_factory, request):
 
 
 @pytest.fixture(scope="module")
-def run(home):
+def run(data_folder):
     """One epoch."""
     printed_by(f"hiertree train {RECIPE} --set training.epochs=1 --out run")
-    return home / "run"
+    return data_folder / "run"
 
 
 @pytest.fixture(scope="module")
-def reference(home):
+def reference(data_folder):
     """Timm's own network, with its classifier, and its view of an image."""
     network = timm.create_model(NAME)
-    weights = torch.load(home / FILE, weights_only=True)
+    weights = torch.load(data_folder / FILE, weights_only=True)
     network.load_state_dict(timm.models.remap_state_dict(weights, network))
     view = create_transform(**resolve_model_data_config(network), is_training=False)
     return network.eval(), view
 
 
 @pytest.fixture(scope="module")
-def photos(home):
+def photos(data_folder):
     """The photos of some labels that show what ImageNet has a class for, by file name."""
-    rows = pd.read_csv(home / "listed" / "images.csv").query("hierarchical_label in ['lighthouse', 'mountain']")
+    rows = pd.read_csv(data_folder / "listed" / "images.csv").query("hierarchical_label in ['lighthouse', 'mountain']")
     labels = rows.groupby("hierarchical_label").head(40).set_index("image")["hierarchical_label"].sort_index()
-    (home / "some").mkdir()
+    (data_folder / "some").mkdir()
     for name in labels.index:
-        copyfile(home / "photos" / name, home / "some" / name)
+        copyfile(data_folder / "photos" / name, data_folder / "some" / name)
     return labels
 
 
 @pytest.fixture(scope="module")
-def embedded(home, photos):
+def embedded(data_folder, photos):
     """Their embeddings by the pretrained network, as the command writes them."""
     printed_by(f"hiertree embed timm:{NAME}/{FILE} some {NAMES} --no-labels --out embedded")
-    table = pd.concat(map(pd.read_parquet, (home / "embedded").glob("*.parquet")))
+    table = pd.concat(map(pd.read_parquet, (data_folder / "embedded").glob("*.parquet")))
     assert [Path(image).name for image in table["image"]] == photos.index.tolist()
     return torch.from_numpy(np.stack(table["embedding"]))
 
 
-def test_embeddings_are_timms_own(home, photos, embedded, reference):
+def test_embeddings_are_timms_own(data_folder, photos, embedded, reference):
     network, view = reference
-    pixels = torch.stack([view(Image.open(home / "some" / name).convert("RGB")) for name in photos.index])
+    pixels = torch.stack([view(Image.open(data_folder / "some" / name).convert("RGB")) for name in photos.index])
     with torch.inference_mode():
         features = network.forward_head(network.forward_features(pixels), pre_logits=True)
     torch.testing.assert_close(embedded, torch.nn.functional.normalize(features), atol=1e-4, rtol=0)
@@ -103,8 +103,8 @@ def test_photos_are_classified_as_what_they_show(photos, embedded, reference, la
     assert Counter(names).most_common(1)[0][0] in classes
 
 
-def test_an_epoch_moves_the_weights_and_leaves_the_batch_statistics(home, run):
-    learned, before = load_file(run / "model.safetensors"), torch.load(home / FILE, weights_only=True)
+def test_an_epoch_moves_the_weights_and_leaves_the_batch_statistics(data_folder, run):
+    learned, before = load_file(run / "model.safetensors"), torch.load(data_folder / FILE, weights_only=True)
     for ours, theirs in {"conv_stem": "_conv_stem", "conv_head": "_conv_head"}.items():
         weights = before[f"{theirs}.weight"]
         assert 1e-4 < (learned[f"backbone.network.{ours}.weight"] - weights).norm() / weights.norm() < 0.5
@@ -144,11 +144,11 @@ def h_ap(run):
     return json.loads((run / "metrics.json").read_text(encoding="utf-8"))["metrics"]["H-AP"]
 
 
-def test_learning_beats_the_frozen_network_and_that_one_of_random_weights(home, run):
+def test_learning_beats_the_frozen_network_and_that_one_of_random_weights(data_folder, run):
     frozen = f"hiertree train {RECIPE} --set training.epochs=0"
     printed_by(f"{frozen} --out frozen")
     printed_by(f"{frozen} --set model.pretrained=false --out untrained")
     printed_by(f"hiertree compare {run} frozen untrained --out compared")
-    rows = json.loads((home / "compared" / "comparison.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((data_folder / "compared" / "comparison.json").read_text(encoding="utf-8"))["rows"]
     learned, still, random = (row["metrics"]["H-AP"]["mean"] for row in rows)
     assert learned > still + 0.01 > random + 0.1
