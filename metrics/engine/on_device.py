@@ -264,12 +264,7 @@ class _Product:
         if counts[-1] < 256:
             negatives = negatives.byte()
         changes = self._negated != self._negated.roll(1, dims=1)
-        empty = empty_positives(
-            num_rows,
-            width,
-            self._dtype,
-        )
-        return empty._replace(
+        return empty_positives(num_rows, width, self._dtype)._replace(
             score=(changes.cumsum(dim=1, dtype=torch.uint8) % 2).cpu().numpy().astype(self._dtype),
             level=self._level.cpu().numpy(),
             num_positives=counts[:-1],

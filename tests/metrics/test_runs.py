@@ -101,7 +101,7 @@ def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(run_and_qrels, 
     ("file", "text"),
     [
         ("run.json", "[1]"),
-        ("run.json", '{"q": ["a"]}'),
+        ("run.json", '{"q": "a"}'),
         ("run.json", '{"q": {"a": 1, "a": 2}}'),
         ("run.json", "{"),
         ("run.parquet", "no"),

@@ -63,6 +63,7 @@ OTHERS = {  # inputs whose reader is tried above, or which are folders
     "demo --data": "a data set, as datasets check",
     "browse sources": "as report, and serves until Ctrl-C",
     "browse --images": "a folder",
+    "embed --root": "a folder",
     "report --images": "a folder",
     "labels review clustered": "as labels export, and serves until Ctrl-C",
     "export model": "as embed, and takes minutes",

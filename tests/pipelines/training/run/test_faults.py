@@ -56,12 +56,13 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
     stop_signal, tiny_recipe, tmp_path, monkeypatch, capsys
 ):
     train(tiny_recipe(MEMORY), tmp_path / "whole")
+    previous = signal.signal(stop_signal, signal.SIG_DFL)  # nohup ignores SIGHUP
     with monkeypatch.context() as patch:
         before_each_step(patch, lambda _, step: os.kill(os.getpid(), stop_signal) if step == 2 else None)
         with pytest.raises(SystemExit) as stopped:
             train(tiny_recipe(MEMORY), tmp_path / "stopped")
     assert stopped.value.code == 143
-    assert signal.getsignal(stop_signal) is signal.SIG_DFL
+    assert signal.signal(stop_signal, previous) is signal.SIG_DFL
     assert f"stopped by {stop_signal.name} after step 3" in capsys.readouterr().err
     *_, path = list_checkpoints(tmp_path / "stopped" / "checkpoints").values()
     assert path.name == "step-00000003"
