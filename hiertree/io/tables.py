@@ -260,7 +260,7 @@ def _read_sheet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     with reading_file(path, expected="a spreadsheet that pandas reads"):
-        sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str)
+        sheet = pd.read_excel(path, engine="calamine", dtype=str, na_filter=False).astype(str).rename(columns=str)
     empty = [name for name in sheet.columns if _UNNAMED.fullmatch(name) and not sheet[name].str.strip().any()]
     sheet = sheet.drop(columns=empty).set_axis(pd.RangeIndex(2, len(sheet) + 2))
     table: pd.DataFrame = sheet[sheet.apply(lambda column: column.str.strip() != "").any(axis=1)]

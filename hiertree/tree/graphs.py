@@ -37,7 +37,7 @@ class GraphPolicies(TypedDict, total=False):
         direction: what an edge is: ``"parent-child"``, the default, or ``"child-parent"``.
         multiple_parents: what to do with a node of several parents: ``"error"``; ``"first"`` keeps the edge that was
             given first; ``"shortest"`` keeps the parent nearest to a root, the first of several. An inner node that
-            loses all its children goes.
+            loses all its children goes, and is named in the log, unless it is one of ``inner_leaves``.
         forest: what to do with several roots: ``"error"``; ``"join"`` puts one root above them, so that they are the
             labels of level 1.
         inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
@@ -92,9 +92,15 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
     reduced_graph.add_edges_from(
         (parent_node, node) for parent_node, node in graph.edges() if parent[node] == parent_node
     )
+    childless_nodes = []
     for node in reversed(order):
-        if graph.out_degree(node) and not reduced_graph.out_degree(node) and node not in inner_leaves:
+        is_leaf = not graph.out_degree(node) or node in inner_leaves or "leaf_ids" in graph.nodes[node]
+        if not is_leaf and not reduced_graph.out_degree(node):
             reduced_graph.remove_node(node)
+            childless_nodes.append(node)
+    if childless_nodes:
+        count, names = len(childless_nodes), some_of(childless_nodes[::-1])
+        _log.warning("inner nodes left without children: %d dropped (%s); inner_leaves keeps them", count, names)
     return reduced_graph
 
 
@@ -171,13 +177,17 @@ def leaves_of_graph(
     directed = _directed(graph, direction)
     _check_nodes(directed, labels)
     _check_acyclic(directed)
-    inner_leaf_nodes = frozenset(() if inner_leaves == "all" else inner_leaves)
+    if inner_leaves == "all":
+        below_root = (node for node in directed if forest == "join" or directed.in_degree(node))
+        inner_leaf_nodes = frozenset(node for node in below_root if directed.out_degree(node))
+    else:
+        inner_leaf_nodes = frozenset(inner_leaves)
     single = _keep_one_parent(
         directed, multiple_parents, inner_leaf_nodes, least_leaves=1 if inner_leaves or direction else 2
     )
     rooted, root = _keep_one_root(single, forest)
     if inner_leaves == "all":
-        inner_leaf_nodes = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
+        inner_leaf_nodes -= {root}
     unknown_nodes = [node for node in inner_leaf_nodes if node not in rooted or node == root]
     if unknown_nodes:
         raise UnknownLeafError(f"inner_leaves: {some_of(unknown_nodes)}", expected="nodes of the tree below its root")

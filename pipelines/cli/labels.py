@@ -178,7 +178,7 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 
 @command(
     example="hiertree labels review clustered --annotator anna",
-    then="hiertree labels export {clustered} --review {log} --out exported",
+    then="hiertree labels export {clustered} --{outcome} {log} --out exported",
 )
 @click.argument("clustered", type=INPUT_PATH)
 @click.option("--annotator", required=True, help="Name of the reviewer; each has a log.")
@@ -210,11 +210,12 @@ def review(
 
     if table is not None:
         click.echo(write_table_of(clustered, table, log=options["log"], sample=options["sample"]))
-        click.get_current_context().params["log"] = table
+        click.get_current_context().params |= {"outcome": "edited", "log": table, "table": None}
         return
     cluster_review = open_review(clustered, images=image_folder(photos), **options)
     serve(cluster_review, port=port, open_browser=not no_browser, say=click.echo)
-    click.get_current_context().params["log"] = cluster_review.session.log.path  # the default one is named, too
+    log = cluster_review.session.log.path  # the default one is named, too
+    click.get_current_context().params |= {"outcome": "review", "log": log}
 
 
 @command(example="hiertree labels agreement clustered review-anna.jsonl review-ben.jsonl")

@@ -15,6 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
@@ -311,7 +312,10 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         lines.append((unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their names"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended_labels := report.get("mended_labels"):
-        first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])
+        first = ", ".join(
+            f"{text!r} → {label!r}{' (Unicode form)' * (normalize('NFC', text) == label)}"
+            for text, label in list(mended_labels.items())[:_MENDED_SHOWN]
+        )
         ellipsis = ", …" if len(mended_labels) > _MENDED_SHOWN else ""
         lines.append((len(mended_labels), f"texts normalized: {first}{ellipsis}"))
     for sign, labels in report.get("joined_values", {}).items():

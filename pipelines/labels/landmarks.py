@@ -31,6 +31,8 @@ Reason: TypeAlias = Literal[
 ]
 ITEM_IDS = "item_ids"
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+# of 'labels scrape --table' and of the published tables
+_OTHER_COLUMNS = (ITEM_IDS, "status", "category", "supercategory", "hierarchical_label", "natural_or_human_made")
 _NO_TYPES = "name the column of types with --instance-column, or ask Wikimedia with 'hiertree labels scrape'"
 _NO_COLUMN = "name it: --id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
 _QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
@@ -138,6 +140,8 @@ def read_landmarks(
     for table in read_table_parts(scraped_path):
         if columns.item_ids is None and ITEM_IDS in table.columns:  # as 'labels scrape --table' writes them
             columns = columns.model_copy(update={"item_ids": ITEM_IDS})
+        if not values_of and scraped_path != landmarks:
+            _note_unused(scraped_path, table, columns)
         required_columns = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
         _check_columns(scraped_path, table, required_columns, remedy=_NO_TYPES)
         keys = unique_ids(table, columns.landmark_id, scraped_path, first=first)
@@ -186,6 +190,8 @@ def read_listed(
     first: dict[str, int] = {}
     for table in read_table_parts(path):
         column = columns.category
+        if not ids:
+            _note_unused(path, table, columns)
         expects_category = needs_category or column in table.columns or column != GLDV2_COLUMNS.category
         _check_columns(path, table, [columns.landmark_id, *([column] if expects_category else [])])
         ids += unique_ids(table, columns.landmark_id, path, first=first)
@@ -197,6 +203,13 @@ def read_listed(
 
 def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str], *, remedy: str = _NO_COLUMN) -> None:
     check_columns(path, list(table.columns), required, remedy=remedy)
+
+
+def _note_unused(path: AnyPath, table: pd.DataFrame, columns: ColumnNames) -> None:
+    """Name the columns that no step knows, once for each table."""
+    known = {*columns.model_dump().values(), *Origin._fields, *_OTHER_COLUMNS}
+    if unused := [name for name in table.columns if name not in known]:
+        _log.info("%s: columns not used: %s", Path(path).name, some_of(unused))
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[str, int] | None = None) -> list[str]:

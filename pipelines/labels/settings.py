@@ -254,7 +254,9 @@ class FillSettings(ImageFolderSettings, ClipSettings):
 class ClusterSettings(EncoderSettings):
     """How labels are embedded and clustered."""
 
-    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
+    clusters: Count | Literal["auto"] = option(
+        "auto", "Number of supercategories, beside 'unknown'; auto: by silhouette, up to 100."
+    )
     seed: Seed = option(0, "Seed of k-means.")
     restarts: Count = option(20, "Runs of k-means that are combined.")
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)

@@ -206,7 +206,8 @@ def read_assignments(path: AnyPath, labels: Iterable[str], *, whole: bool = Fals
     Args:
         path: the table.
         labels: those that there are; spelling is compared as cleaning leaves it, in any case.
-        whole: whether the table must hold them all and no other; else others are passed over.
+        whole: whether the table must hold them all and no other, and the rows of those in no cluster come last, as
+            those of a cluster without labels; else others are passed over.
 
     Raises:
         TableError: a label twice, a label or kind that is none, two names, kinds or groups of one cluster (the line is
@@ -215,7 +216,8 @@ def read_assignments(path: AnyPath, labels: Iterable[str], *, whole: bool = Fals
     table = read_table(path, required=["label", "cluster"])
     label_of = {normalize_label(label).casefold(): label for label in labels}
     members: dict[str, dict[str, Any]] = {}
-    lines: dict[str, Any] = {}
+    left_out: dict[str, dict[str, str]] = {}
+    first: dict[str, str] = {}
     for line, row in zip(table.index, table.to_dict("records"), strict=True):
         source, cells = f"{path}, line {line}", {str(name): str(cell).strip() for name, cell in row.items()}
         label = label_of.get(normalize_label(cells["label"]).casefold())
@@ -223,17 +225,23 @@ def read_assignments(path: AnyPath, labels: Iterable[str], *, whole: bool = Fals
             raise TableError(f"{source}: the label {cells['label']!r}", expected="one of those that were clustered")
         if label is None:
             continue
-        if label in lines:
-            raise TableError(f"{source}: {label!r} again, after line {lines[label]}", expected="each label once")
-        lines[label] = line
-        if cells["cluster"] not in _NO_CLUSTER:
+        row_text = f"{cells['label']!r} (cluster {cells['cluster']!r})"
+        if label in first:
+            raise TableError(
+                f"{source}: {row_text} again, after {first[label]}", expected="each label once, in any case"
+            )
+        first[label] = f"{row_text} on line {line}"
+        if cells["cluster"] in _NO_CLUSTER:
+            left_out[label] = cells
+        else:
             cluster = members.setdefault(cells["cluster"], {"rows": {}, "either": set()})
             _add_label(cluster, label, cells, source)
-    if missing := [label for label in label_of.values() if label not in lines and (whole or not lines)]:
+    if missing := [label for label in label_of.values() if label not in first and (whole or not first)]:
         problem = f"{path} lacks {len(missing)} of {len(label_of)} labels, {missing[0]!r} for one"
         remedy = "to leave a label out, keep its row and empty its cell of 'cluster'" if whole else ""
         raise TableError(problem, expected="a row for each label" if whole else "rows of these labels", remedy=remedy)
-    return [_assigned(cluster, cells) for cluster, cells in members.items()]
+    clusters = [_assigned(cluster, cells) for cluster, cells in members.items()]
+    return [*clusters, AssignedCluster(rows=left_out)] if whole and left_out else clusters
 
 
 def _add_label(cluster: dict[str, Any], label: str, cells: Mapping[str, str], source: str) -> None:

@@ -38,7 +38,7 @@ from ..cluster.proposal_files import (
     write_clusters,
     write_labels,
 )
-from ..cluster.proposing import Cluster, Proposal
+from ..cluster.proposing import UNKNOWN, Cluster, Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.place_nouns import KINDS, NO_LANDMARK
@@ -327,6 +327,9 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     report = exported.report
     summary, *cluster_lines = describe_proposal(exported.proposal).splitlines()
     lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
+    if guesses := report["kinds_guessed"]:
+        remedy = "--reader reads other languages, a review settles them"
+        lines.append(f"labels of unknown words, whose kind is a guess: {guesses} ('unknown' in {LABELS}); {remedy}")
     if "review" in report:
         counts = report["review"]
         marks = f"; of either kind: {counts['either']}" if counts["either"] else ""
@@ -348,7 +351,8 @@ def _counted(review: Reviewed) -> dict[str, Any]:
     sample: dict[str, Any] = {}
     if review.sample is not None:
         facts = {"checked": review.sample.checked, "wrong": review.sample.wrong, "certain": review.sample.certain}
-        sample = {"sample": {**facts, "at_most": round(review.sample.bound, 4), "text": str(review.sample)}}
+        at_most = {"at_most": round(review.sample.bound, 4)} if review.sample.is_complete else {}
+        sample = {"sample": {**facts, **at_most, "text": str(review.sample)}}
     return counts | ({"torn_bytes": review.torn} if review.torn else {}) | sample
 
 
@@ -357,10 +361,12 @@ def _proposal_report(proposal: Proposal, clusters_of_landmarks: Sequence[Cluster
     clusters = proposal.clusters
     cluster_counts = Counter(cluster.kind for cluster in clusters)
     landmark_counts = Counter(cluster.kind for cluster in clusters_of_landmarks)
+    doubts = [member.doubt.split(", ") for cluster in clusters for member in cluster.labels if member.doubt]
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
-        "labels_in_doubt": sum(bool(member.doubt) for cluster in clusters for member in cluster.labels),
+        "labels_in_doubt": len(doubts),
+        "kinds_guessed": sum(reasons[-1].startswith(UNKNOWN) for reasons in doubts),
         "kinds": {kind: {"clusters": cluster_counts[kind], "landmarks": landmark_counts[kind]} for kind in KINDS},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

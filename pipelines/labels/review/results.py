@@ -8,13 +8,15 @@ where the label is right.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import ReviewError
+from hiertree.errors import ReviewError, some_of
 from hiertree.io.files import AnyPath
 from hiertree.io.reading import reading_file
 from hiertree.io.tables import write_table
@@ -27,6 +29,7 @@ from .sampling import SampleResult, certain_labels, sample_result
 from .state import ReviewCluster, State, initial_state
 
 SAMPLED, LOST = "sample", "like those that were wrong"  # doubts
+_log = logging.getLogger(__name__)
 _HEADER = ("label", "landmarks", "cluster", "kind", "group", "doubt", "target", "example", "sample")
 
 
@@ -36,7 +39,7 @@ class Outcome:
 
     annotator: str  # of a log; the name of a table
     state: State
-    events: int = 0  # how many the log holds
+    events: int = 0  # how many the log holds, or how many labels the table changes
     torn: int = 0  # bytes at the end of the log that were never acknowledged and do not count
 
 
@@ -49,7 +52,7 @@ class Reviewed:
     either: frozenset[str] = frozenset()  # the others that may be natural as well as human-made
     approved: int = 0  # how many of the clusters were approved
     sample: SampleResult | None = None  # what a sample of the certain labels showed, if one was drawn
-    events: int = 0  # how many events the log holds
+    events: int = 0  # as of the outcome
     torn: int = 0  # bytes at the end of the log that were never acknowledged and do not count
 
 
@@ -88,9 +91,24 @@ def read_outcome(proposal: Proposal, review: AnyPath) -> Outcome:
     with reading_file(review, **LOG_EXPECTED), Path(review).open("rb") as file:
         is_log = file.read(4).removeprefix(BOM)[:1] in (b"{", b"") or Path(review).suffix == ".jsonl"
     if not is_log:
-        return Outcome(Path(review).stem, read_edited(proposal, review))
+        state = read_edited(proposal, review)
+        names = {cluster.name for cluster in state.clusters.values()} - {cluster.name for cluster in proposal.clusters}
+        if names:
+            _log.info("%s: new clusters: %d (%s)", Path(review).name, len(names), some_of(sorted(names)))
+        rows_before, rows = map(_rows_of_labels, (initial_state(proposal), state))
+        return Outcome(Path(review).stem, state, sum(rows[label] != row for label, row in rows_before.items()))
     history, torn = replayed(proposal, review)
     return Outcome(history.annotator, history.state, history.seq, len(torn))
+
+
+def _rows_of_labels(state: State) -> dict[str, tuple[Any, ...]]:
+    """What a table says of each label: where it stands, and whether it is left out, of either kind, or right there."""
+    marks_of = attrgetter("irrelevant", "either", "checked")
+    return {
+        label: (cluster.name, cluster.kind, cluster.above, *(label in marks for marks in marks_of(cluster)))
+        for cluster in state.clusters.values()
+        for label in cluster.labels
+    }
 
 
 def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
@@ -180,7 +198,7 @@ def read_edited(proposal: Proposal, path: AnyPath) -> State:
     home_of = {label: cluster for cluster in start.clusters.values() for label in cluster.labels}
     number_of = {cluster.name: cluster.number for cluster in start.clusters.values()}
     clusters: dict[int, ReviewCluster] = {}
-    for index, cluster in enumerate(assigned, start.next_number):
+    for index, cluster in enumerate((cluster for cluster in assigned if cluster.labels), start.next_number):
         labels, cluster_id = frozenset(cluster.labels), number_of.get(cluster.name, index)
         stayers = frozenset(label for label in labels if home_of[label].number == cluster_id)
         clusters[cluster_id] = ReviewCluster(

@@ -42,7 +42,7 @@ class SampleResult:
 
     @property
     def bound(self) -> float:
-        """The fraction of the certain labels that is wrong at most, at 95 %."""
+        """The fraction of the certain labels that is wrong at most, at 95 %, if those checked are a random sample."""
         return upper_bound(self.wrong, self.checked, self.certain)
 
     @property
@@ -55,6 +55,8 @@ class SampleResult:
             at_best = 100 * upper_bound(0, self.size, self.certain)
             return f"{self.size} certain labels to check; if none is wrong, at most {at_best:.0f} % are (95 %)"
         verdict = f"{self.wrong or 'none'} {'was' if self.wrong <= 1 else 'were'} wrong"
+        if not self.is_complete:  # those that were looked at may be no random sample
+            return f"of {self.checked} certain labels looked at {verdict}; {self.size - self.checked} are left to check"
         fractions = f"{100 * self.wrong / self.checked:.0f} %, at most {100 * self.bound:.0f} % (95 %)"
         return f"of {self.checked} certain ones {verdict}: {fractions}"
 

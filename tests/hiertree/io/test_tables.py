@@ -49,11 +49,10 @@ def test_a_packed_table_is_read_as_the_plain_one(tmp_path, suffix):
     assert read_table(tmp_path / f"t.csv{suffix}").equals(read_table(write(tmp_path, content)))
 
 
-def test_blank_lines_of_a_sheet_are_no_rows(tmp_path):
-    pd.DataFrame({"file": ["a.jpg", None, "b.jpg"], "kind": ["lake", " ", ""]}).to_excel(
-        tmp_path / "t.xlsx", index=False
-    )
-    table = read_table(tmp_path / "t.xlsx")
+def test_blank_lines_of_a_sheet_are_no_rows_and_a_number_names_a_column(tmp_path):
+    frame = pd.DataFrame({"file": ["a.jpg", None, "b.jpg"], 2023: ["lake", " ", ""]})
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    table = read_table(tmp_path / "t.xlsx", required=["file", "2023"])
     assert (table.index.tolist(), table.to_numpy().tolist()) == ([2, 4], [["a.jpg", "lake"], ["b.jpg", ""]])
 
 

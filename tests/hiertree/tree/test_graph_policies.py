@@ -152,9 +152,21 @@ def test_of_several_parents_the_first_or_the_nearest_to_the_root_is_kept():
     assert set(first.leaves) == set(nearest.leaves) == {"dog", "goldfish", "wolf"}
 
 
-def test_an_inner_node_that_loses_its_children_becomes_no_leaf():
-    edges = [("all", "a"), ("a", "b"), ("b", "x"), ("all", "x"), ("all", "y")]
+def test_an_inner_node_that_loses_its_children_is_a_leaf_if_items_carry_it_and_else_named(caplog):
+    edges = [("all", "a"), ("a", "b"), ("b", "x"), ("all", "x"), ("all", "y"), ("other", "y")]
     assert ht.LabelTree.from_edges(edges, multiple_parents="shortest").leaves == ("x", "y")
+    assert "inner nodes left without children: 3 dropped ('other', 'a', 'b')" in caplog.text
+    caplog.clear()
+    read = partial(ht.LabelTree.from_edges, edges, multiple_parents="shortest", uneven="pad")
+    assert set(read(inner_leaves="all").leaves) == {"a", "b", "x", "y"}  # "all" is the root
+    assert "1 dropped ('other')" in caplog.text
+    caplog.clear()
+    assert set(read(inner_leaves="all", forest="join").leaves) == {node for edge in edges for node in edge}
+    graph = nx.DiGraph(edges[:-1])
+    graph.nodes["b"]["leaf_ids"] = ("b1", "b2")
+    tree = ht.LabelTree.from_networkx(graph, multiple_parents="shortest", uneven="pad")
+    assert (set(tree.leaves), labels(tree, "b2")) == ({"b1", "b2", "x", "y"}, ("a", "b"))
+    assert "dropped" not in caplog.text
 
 
 def test_wikidata_types_have_the_length_of_the_shortest_path(shared_data):

@@ -88,6 +88,23 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, table_of_landmarks
     assert [file["name"] for file in manifest["inputs"]] == ["listed.csv", "store.sqlite"]
 
 
+def test_columns_that_no_step_reads_are_named_once_for_each_table(store, tmp_path, caplog):
+    caplog.set_level("INFO")
+    (tmp_path / "a.csv").write_text("id,category,supercategory,count,note\n0,C0,,3,x\n")
+    (tmp_path / "b.csv").write_text("id,instance_of,time,photos\n0,lake,5,7\n")
+    for instances in (None, tmp_path / "b.csv"):
+        columns = ColumnNames(landmark_id="id", instance_of="instance_of" if instances else "supercategory")
+        read_landmarks(tmp_path / "a.csv", instances, columns=columns)
+        messages = [record.getMessage() for record in caplog.records]
+        expected = ["a.csv: columns not used: 'count', 'note'", "b.csv: columns not used: 'photos'"]
+        assert messages == expected[: 2 if instances else 1]
+        caplog.clear()
+    with Store(store) as open_store:
+        write_instances(open_store, tmp_path / "scraped.csv")
+    read_landmarks(tmp_path / "scraped.csv")
+    assert not caplog.records
+
+
 def test_files_hold_every_field(tmp_path):
     origin = Origin(*"abcdefgh")
     landmarks = [

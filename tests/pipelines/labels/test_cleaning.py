@@ -165,7 +165,9 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     assert "1 of these --unnamed keep can keep" in describe_cleaning(report)
     assert [drop.origin.reason for drop in result.dropped] == ["only a Wikidata id"]
     assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
-    assert "5 texts normalized: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
+    assert "5 texts normalized: 'Shinto shrine' → 'shinto shrine'," in describe_cleaning(report)
+    decomposed = {"cafe\u0301": "caf\u00e9"}  # they look alike
+    assert describe_cleaning(report | {"mended_labels": decomposed}).endswith("→ 'caf\u00e9' (Unicode form)")
 
 
 def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):

@@ -127,7 +127,7 @@ def test_clusters_from_elsewhere_stay_and_what_they_lack_is_added(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        (["lake,1,,,", "Lake,2,,,"], "line 3: 'lake' again, after line 2"),
+        (["lake,1,,,", "Lake,2,,,"], "line 3: 'Lake' (cluster '2') again, after 'lake' (cluster '1') on line 2"),
         (["lake,1,,natur,"], "line 2: kind 'natur': expected natural, human-made or either"),
         (["lake,1,a,,", "pond,1,b,,"], "line 3: name 'b' for a cluster of name 'a'"),
         (["church,1,,,"], "lacks 2 of 2 labels, 'lake' for one"),

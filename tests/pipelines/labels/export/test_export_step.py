@@ -188,6 +188,29 @@ def test_labels_that_are_no_landmarks_are_left_out_unless_they_are_to_be_kept(tm
         build({"landmarks": tmp_path / "t.csv", "cluster": {"clusters": 2}}, out=tmp_path / "built")
 
 
+def test_an_export_counts_the_labels_of_unknown_words_and_an_edited_table_is_named_next(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
+    labels = ["lake", "church", "Berg", "Schlucht", "pond", "Berg"]
+    (tmp_path / "t.csv").write_text("landmark_id,instance_of\n" + "".join(f"{i},{x}\n" for i, x in enumerate(labels)))
+    folder = build(
+        {"landmarks": tmp_path / "t.csv", "cluster": {"clusters": 2, "restarts": 1}}, out=tmp_path / "b"
+    ).folder
+    with pytest.raises(SystemExit):
+        main(["labels", "review", str(folder / "clustered"), "--annotator", "a", "--table", str(tmp_path / "e.csv")])
+    following = f"hiertree labels export {folder / 'clustered'} --edited {tmp_path / 'e.csv'} --out exported"
+    assert capsys.readouterr().err.splitlines()[-2:] == [f"written to {tmp_path / 'e.csv'}", f"next: {following}"]
+    export = export_step(folder / "clustered", out=tmp_path / "out", review=tmp_path / "e.csv")
+    table = read_table(export.folder / "labels.csv")
+    unknown = table["label"][table["cluster"] == "unknown"].tolist()
+    assert (sorted(unknown), export.report["kinds_guessed"]) == (["Berg", "Schlucht"], 2)
+    assert "unknown words, whose kind is a guess: 2 ('unknown' in labels.csv); --reader" in describe_exported(export)
+    assert "2 of the latter are unknown words" in (export.folder / "README.md").read_text()
+    (tmp_path / "e.csv").write_text(
+        (tmp_path / "e.csv").read_text().replace("Berg,2,unknown,human-made", "Berg,2,lake,natural")
+    )
+    assert export_step(folder / "clustered", out=tmp_path / "o", review=tmp_path / "e.csv").report["kinds_guessed"] == 1
+
+
 def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")

@@ -14,7 +14,7 @@ from scipy.stats import beta
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.review import sampling
 from hiertree.pipelines.labels.review.actions import Check, MarkLabels, Move, Sample
-from hiertree.pipelines.labels.review.results import read_edited, reviewed_proposal, write_review_table
+from hiertree.pipelines.labels.review.results import read_outcome, reviewed_proposal, write_review_table
 from hiertree.pipelines.labels.review.sampling import SampleResult, draw, next_sample, refit, sample_result, upper_bound
 from hiertree.pipelines.labels.review.session import Session
 from hiertree.pipelines.labels.review.state import initial_state
@@ -42,6 +42,7 @@ def test_the_bound_is_that_of_all_draws_one_by_one(certain, data):
 def test_of_many_labels_the_bound_is_clopper_and_pearsons():
     assert upper_bound(6, 40, 10**6) == pytest.approx(beta.ppf(0.95, 7, 34), abs=1e-4)
     assert str(SampleResult(40, 40, 6, 10**6)) == "of 40 certain ones 6 were wrong: 15 %, at most 27 % (95 %)"
+    assert str(SampleResult(40, 2, 1, 90)) == "of 2 certain labels looked at 1 was wrong; 38 are left to check"
     assert str(SampleResult(40, 0, 0, 90)) == "40 certain labels to check; if none is wrong, at most 4 % are (95 %)"
 
 
@@ -119,16 +120,25 @@ def test_a_session_draws_anew_by_itself_and_writes_it_down(tmp_path):
     assert Session(proposal, tmp_path / "log.jsonl", "anna").news(0).history.state == state
 
 
-def test_a_table_says_what_was_checked_moved_and_left_out(tmp_path):
-    table, start = tmp_path / "t.csv", after(initial_state(SMALL), Sample(labels=("lake", "castle")))
+def test_a_table_says_what_was_checked_moved_and_left_out(tmp_path, caplog):
+    caplog.set_level("INFO")
+    table, start = tmp_path / "t.csv", after(initial_state(SMALL), Sample(labels=("lake", "castle", "summit")))
     write_review_table(table, SMALL, start, {})
     rows = table.read_text().splitlines()
-    assert [row.split(",")[0] for row in rows[1:4]] == ["lake", "castle", "reservoir"]  # sample, doubt, others
+    assert {row.split(",")[0] for row in rows[1:4]} == {"lake", "castle", "summit"}
+    assert rows[4].startswith("reservoir,")  # in doubt; then the others
+    assert (read_outcome(SMALL, table).events, caplog.text) == (0, "")
     edited = [row.replace("lake,20,lake,natural,,sample", "lake,20,lake,natural,,") for row in rows]
     edited = [row.replace("castle,3,museum", "castle,3,Fort") for row in edited]
-    edited = [row.replace("pond,2,lake", "pond,2,") for row in edited]
+    left_out = ("pond,", "summit,")
+    edited = [
+        ",".join([*row.split(",")[:2], "", *row.split(",")[3:]]) if row.startswith(left_out) else row for row in edited
+    ]
     table.write_text("\n".join(edited))
-    state = read_edited(SMALL, table)
-    assert sample_result(SMALL, state) == SampleResult(2, 2, 1, 14)
-    assert state.marked("irrelevant") == {"pond"}
+    outcome = read_outcome(SMALL, table)
+    state = outcome.state
+    assert sample_result(SMALL, state) == SampleResult(3, 3, 2, 14)  # lake is right
+    assert state.marked("irrelevant") == {"pond", "summit"}
+    assert outcome.events == sum(old != new for old, new in zip(rows, edited, strict=True)) == 4
+    assert "t.csv: new clusters: 1 ('Fort')" in caplog.text
     assert {cluster.name for cluster in state.clusters.values()} - {c.name for c in SMALL.clusters} == {"Fort"}
