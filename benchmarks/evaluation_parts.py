@@ -28,10 +28,10 @@ PARTS = {
     "positives put in order": ["ranking.gallery:Gallery.gather", "engine.compute:sort"],
     "others counted among them": ["ranking.gallery:Gallery.count"],
     "ranks and ties": ["engine.compute:ranked_positives", "ranking.ranked:tie_groups"],
-    "H-AP, AP, mAP@R": ["formulas.average_precision:hierarchical", "formulas.average_precision:compute"],
+    "H-AP, AP, mAP@R": [f"formulas.average_precision:{name}" for name in ("h_ap", "ap", "map_at_r")],
     "NDCG": ["formulas.ndcg:compute"],
     "ASI": ["formulas.asi:compute"],
-    "R@k": ["formulas.top_k:compute"],
+    "R@k": ["formulas.top_k:recall"],
     "the rest": ["engine.compute:values_of_embeddings"],
 }
 
