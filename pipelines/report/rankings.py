@@ -137,7 +137,7 @@ class RankingGrids:
         data = self._data
         rankings = [self._rankings(name, run, queries, hits, metric) for name, run in runs.items()]
         return [
-            {**self._pictured(query, data.query_paths[query]), "rankings": query_rankings}
+            {**self._pictured(query, data.query_paths[query], shared=0), "rankings": query_rankings}
             for query, *query_rankings in zip(queries, *rankings, strict=True)
         ]
 
@@ -156,7 +156,7 @@ class RankingGrids:
                 "run": name,
                 "score": float(run.per_query[metric].iloc[query]),
                 "pictures": [
-                    {**self._pictured(data.gallery_start + row, data.gallery_paths[row]), "style": self.styles[level]}
+                    self._pictured(data.gallery_start + row, data.gallery_paths[row], shared=level)
                     for row, level in zip(rows[:hits], hit_levels[:hits], strict=True)
                 ],
                 **self._strip(hit_levels[:STRIP]),
@@ -174,10 +174,11 @@ class RankingGrids:
         counts = [(count, self.styles[level].text) for level, count in sorted(Counter(hit_levels).items())[::-1]]
         return {"bars": bars, "length": len(hit_levels), "counts": counts if len(hit_levels) == STRIP else []}
 
-    def _pictured(self, row: int, path: NDArray[np.int32]) -> dict[str, str]:
-        """The data URI of an image, empty where there is no picture, its labels, and the finest of these."""
-        label = self._data.label(path)
-        return {"image": self._picture(row), "label": label, "name": label.rpartition(" › ")[2]}
+    def _pictured(self, row: int, path: NDArray[np.int32], *, shared: int) -> dict[str, Any]:
+        """The data URI of an image, empty where there is no picture, its labels, and those below the shared levels."""
+        label, style = self._data.label(path), self.styles[shared]
+        name = " › ".join(label.split(" › ")[shared:])
+        return {"image": self._picture(row), "label": label, "name": name, "style": style}
 
     def _picture(self, row: int) -> str:
         images = self._data.images
