@@ -26,6 +26,13 @@ import pandas as pd
 
 STEEPEST = 1.15
 SHORTEST = 2.0  # seconds below which an exponent is noise
+# What a process says of its own memory at its end: that of wait4 is at least its parent's.
+_AT_END = r"""
+import atexit, os, re
+at_end = lambda: os.write({target}, re.search(rb"VmHWM:\s+(\d+)", open("/proc/self/status", "rb").read())[1])
+atexit.register(at_end)
+"""
+_COMMAND = 'import runpy\nrunpy.run_module("hiertree", run_name="__main__", alter_sys=True)'
 WORDS = ("lake", "church", "peak", "museum", "bridge", "castle", "park", "river")
 
 
@@ -40,14 +47,19 @@ class Case(NamedTuple):
 
 def run(command: str, size: int) -> tuple[float, float]:
     """Seconds of the processor and MiB at the peak of a command, or of statements that know the size as n."""
+    source, target = os.pipe()
     is_python = "import " in command
-    arguments = ["-c", f"n = {size}\n{command}"] if is_python else ["-m", "hiertree", *command.split(), "--quiet"]
-    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL) as process:
+    code = _AT_END.format(target=target) + (f"n = {size}\n{command}" if is_python else _COMMAND)
+    arguments = [sys.executable, "-c", code, *([] if is_python else [*command.split(), "--quiet"])]
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, pass_fds=[target]) as process:
+        os.close(target)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+    with os.fdopen(source, "rb") as peak:
+        kibibytes = int(peak.read() or 0)
     if process.returncode:
         raise SystemExit(f"{command} of {size:,} ended with status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return usage.ru_utime + usage.ru_stime, kibibytes / 1024
 
 
 def after(write: Callable[[int], None], *commands: str) -> Callable[[int], None]:

@@ -23,8 +23,6 @@ from hiertree.options import is_integer
 from .runs import Judgments, Run, as_qrels, as_run, is_records
 from .trec_reading import Triples, checked_run, rows_of_names
 
-_LEVELS_AT_ONCE = 1 << 26
-
 
 def write_trec_run(
     path: str | os.PathLike[str],
@@ -191,15 +189,15 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
 def _grades_of_paths(
     queries: NDArray[np.int64], items: NDArray[np.int64], grades: Sequence[int], itself: bool
 ) -> Iterator[tuple[int, int, int]]:
-    """Each query, item and its grade, unless that is 0; block by block, so that no Q × N matrix exists."""
-    height = max(_LEVELS_AT_ONCE // max(len(items), 1), 1)
-    for start in range(0, len(queries), height):
-        block_levels = levels(queries[start : start + height], items)
-        if not itself:
-            block_levels[np.arange(len(block_levels)), start + np.arange(len(block_levels))] = 0
-        for row, item in zip(*np.nonzero(block_levels), strict=True):
-            if grades[block_levels[row, item]]:
-                yield start + int(row), int(item), grades[block_levels[row, item]]
+    """Each query, item and its grade, unless that is 0; a query meets only items of its coarsest label."""
+    order = np.argsort(items[:, 0], kind="stable")
+    starts, stops = (np.searchsorted(items[order, 0], queries[:, 0], side) for side in ("left", "right"))
+    for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        candidates = order[start:stop]
+        shared_levels = levels(queries[row : row + 1], items[candidates])[0]
+        for item, level in zip(candidates.tolist(), shared_levels.tolist(), strict=True):
+            if level and grades[level] and (itself or item != row):
+                yield row, item, grades[level]
 
 
 def _refuse_names(queries: Iterable[object], items: Iterable[object]) -> None:
