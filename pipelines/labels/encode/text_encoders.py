@@ -97,7 +97,7 @@ def check_prompts(prompts: Sequence[str], *, example: str) -> None:
 
 
 def mean_direction(
-    texts: Sequence[str], prompts: Sequence[str], encode: Callable[[list[str]], NDArray[np.float64]]
+    texts: Sequence[str], prompts: Sequence[str], encode: Callable[[list[str]], NDArray[Any]]
 ) -> NDArray[np.float32]:
     """(n, d) float32 unit rows: each text in every template, encoded, averaged."""
     sums = sum(encode([prompt.replace("{label}", text) for text in texts]) for prompt in prompts)

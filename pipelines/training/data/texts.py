@@ -13,7 +13,7 @@ from hiertree.datasets import GradedDataset, ImageDataset
 from hiertree.errors import RecipeError
 from hiertree.level_columns import UNKNOWN
 
-from ...labels.encode.text_encoders import SentenceEncoder, unit_rows
+from ...labels.encode.text_encoders import SentenceEncoder, mean_direction
 from ...networks.clip import CLIP, TextTower, check_templates
 from ...networks.loading import load_network
 from ..recipe.settings import TextSettings
@@ -37,8 +37,8 @@ class SentenceTower:
     def encode(self, texts: Sequence[str], *, templates: Sequence[str] = ("{}",), **_: Any) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm: the mean direction of each text over the templates, which hold ``{}``."""
         check_templates(templates)
-        sentences = [[template.replace("{}", text) for text in texts] for template in templates]
-        return unit_rows(np.mean([self._encoder.encode(rows) for rows in sentences], axis=0), texts)
+        prompts = [template.replace("{}", "{label}") for template in templates]
+        return mean_direction(texts, prompts, self._encoder.encode)
 
 
 AnyTextTower: TypeAlias = TextTower | SentenceTower
