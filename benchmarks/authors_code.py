@@ -66,9 +66,9 @@ def recorded_vectors() -> tuple[Any, Any, list[Any]]:
 def compare_hier(folder: Path) -> None:
     """The regularization of HIER for given triplets and draws, and its gradient; with their small numbers, without."""
     sys.path.insert(0, str(folder / "hier"))
-    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign, assignment]
+    replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
     torch.set_default_dtype(torch.float64)
-    import losses as theirs  # type: ignore[import-not-found]
+    theirs: Any = import_module("losses")
 
     vectors, triplets, noise = recorded_vectors()
     draws: list[Any] = []
@@ -109,8 +109,8 @@ def compare_mistakes(folder: Path) -> None:
     stand_in.conditional = lambda condition, context: context if condition else contextlib.nullcontext()
     sys.modules |= {"conditional": stand_in, "tensorboardX": types.ModuleType("tensorboardX")}
     vars(np)["float"] = float
-    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign, assignment]
-    view, torch.Tensor.view = torch.Tensor.view, torch.Tensor.reshape  # type: ignore[method-assign, assignment]
+    replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    view = replace(torch.Tensor, "view", torch.Tensor.reshape)
     from better_mistakes.model.run_xent import run  # type: ignore[import-not-found]
     from better_mistakes.trees import (  # type: ignore[import-not-found]
         DistanceDict,
@@ -147,7 +147,7 @@ def compare_mistakes(folder: Path) -> None:
         random = np.random.default_rng(0)
         targets = random.integers(0, len(classes), 500)
         compare(name, random.normal(size=(500, len(classes))) - theirs[targets] / 2, targets, distances, classes, paths)
-    torch.Tensor.view = view  # type: ignore[method-assign]
+    replace(torch.Tensor, "view", view)
 
 
 def compare_hops(folder: Path) -> None:
@@ -173,7 +173,7 @@ def compare_hops(folder: Path) -> None:
 def compare_ilias(folder: Path) -> None:
     """Their mAP@k of drawn similarities, of which none are tied."""
     sys.path.insert(0, str(folder / "evaluation"))
-    from src.dataset import ILIAS  # type: ignore[import-not-found]
+    dataset_of_theirs: Any = import_module("src.dataset")
 
     random, objects = np.random.default_rng(0), [f"object{index}" for index in range(12)]
     positives = [f"{name}/pos/{image}" for index, name in enumerate(objects) for image in range(2 + index % 5)]

@@ -137,9 +137,7 @@ class Gallery:
             levels[levels != self.depths[tree.order]] = 0
         excluded = self.mask.excluded(rows, tree.position)
         totals = drop_ranked(self.mask.dropped, scores, levels, excluded, tree.order, self.totals[rows])
-        if ties == "index":  # equal scores keep the order of the user's gallery
-            scores, levels, excluded = scores[:, tree.position], levels[:, tree.position], excluded[:, tree.position]
-        return rank_matrix(scores, levels, excluded, ties=ties), totals
+        return rank_matrix(scores, levels, excluded, ties=ties, position=tree.position), totals
 
     def count(self, scores: Array, positions: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""

@@ -20,6 +20,7 @@ from .sorted_positives import SortedPositives, count_negatives, empty_positives,
 
 _GLANCE = 64  # positives that are searched for ties at once
 _SIGN, _BELOW_SIGN = np.uint32(2**31), np.uint32(2**31 - 1)  # of a float32
+_CELLS_AT_ONCE = 2**20  # of a matrix whose lists are sorted by score and column; each takes some 30 bytes
 _COLUMN, _COLUMN_BITS = np.uint64(2**32 - 1), np.uint64(32)
 Value = TypeVar("Value")
 
@@ -102,10 +103,15 @@ def ratio(sums: Floats, divisors: Array) -> Floats:
     return np.where(divisors > 0, sums / np.where(divisors > 0, divisors, 1), np.nan)
 
 
-def rank_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) -> Callable[[Ties, Floats], Ranked]:
-    """What ranks the positives of a score matrix (r, N), float32 or float64 without NaN, for :class:`RankedLists`."""
+def rank_matrix(
+    scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties, position: Ints | None = None
+) -> Callable[[Ties, Floats], Ranked]:
+    """What ranks the positives of a score matrix (r, N), float32 or float64 without NaN, for :class:`RankedLists`.
+
+    ``position`` has the columns in the order that breaks ties by index; without it they stand in it.
+    """
     if ties == "index":
-        ranked = _rank_by_index(scores, levels, excluded)
+        ranked = _rank_by_index(scores, levels, excluded, slice(None) if position is None else position)
         return lambda *_: ranked
     num_positives = int(((levels > 0) & ~excluded).sum(axis=1).max(initial=0))
     positives = empty_positives(len(scores), num_positives, scores.dtype)
@@ -116,8 +122,24 @@ def rank_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) ->
     return partial(ranked_positives, positives)
 
 
-def _rank_by_index(scores: Array, levels: Bytes, excluded: Bools) -> Ranked:
-    """The ranking in which of equal scores the smaller column is first."""
+def _rank_by_index(scores: Array, levels: Bytes, excluded: Bools, columns: Ints | slice) -> Ranked:
+    """The ranking in which of equal scores the one of the earlier column is first."""
+    ordered_levels = np.empty(levels.shape, np.uint8)
+    step = max(_CELLS_AT_ONCE // max(scores.shape[1], 1), 1)
+    for rows in (slice(start, start + step) for start in range(0, len(scores), step)):
+        block = scores[rows][:, columns], levels[rows][:, columns], excluded[rows][:, columns]
+        ordered_levels[rows] = _ordered_levels(*block)
+    row, offset = np.nonzero(ordered_levels)
+    num_positives = np.bincount(row, minlength=len(scores))
+    shape = len(scores), int(num_positives.max(initial=0))
+    ranked = Ranked(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), np.ones(shape, np.int32), num_positives)
+    cells = np.arange(shape[1]) < num_positives[:, None]
+    ranked.level[cells], ranked.offset[cells] = ordered_levels[row, offset], offset
+    return ranked
+
+
+def _ordered_levels(scores: Array, levels: Bytes, excluded: Bools) -> Bytes:
+    """The levels (r, N) by falling score, then by column; excluded items, of level 0, come last."""
     if scores.dtype == np.float32:  # numpy sorts such keys with vector instructions
         bits = (scores + np.float32(0)).view(np.uint32)  # −0 becomes 0
         keys = np.where(bits & _SIGN, bits, bits ^ _BELOW_SIGN).astype(np.uint64)  # they fall as scores rise
@@ -127,14 +149,7 @@ def _rank_by_index(scores: Array, levels: Bytes, excluded: Bools) -> Ranked:
         order = (keys & _COLUMN).astype(np.int64)
     else:
         order = np.lexsort((-scores, excluded))
-    ordered_levels = np.take_along_axis(np.where(excluded, 0, levels), order, axis=1)
-    row, offset = np.nonzero(ordered_levels)
-    num_positives = np.bincount(row, minlength=len(scores))
-    shape = len(scores), int(num_positives.max(initial=0))
-    ranked = Ranked(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), np.ones(shape, np.int32), num_positives)
-    cells = np.arange(shape[1]) < num_positives[:, None]
-    ranked.level[cells], ranked.offset[cells] = ordered_levels[row, offset], offset
-    return ranked
+    return np.take_along_axis(np.where(excluded, 0, levels), order, axis=1)
 
 
 def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats) -> Ranked:
