@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import types
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def main(name: str, folder: Path) -> None:
 def show(what: str, theirs: Any, ours: Any) -> None:
     """One line of the comparison."""
     click.echo(f"{what:32s} {float(theirs):.12g} {float(ours):.12g}")
+
+
+def replace(owner: Any, name: str, value: Any) -> Any:
+    """Give an attribute of a library another value; the one that it had."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    return before
 
 
 def recorded_vectors() -> tuple[Any, Any, list[Any]]:
@@ -111,13 +119,7 @@ def compare_mistakes(folder: Path) -> None:
     vars(np)["float"] = float
     replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
     view = replace(torch.Tensor, "view", torch.Tensor.reshape)
-    from better_mistakes.model.run_xent import run  # type: ignore[import-not-found]
-    from better_mistakes.trees import (  # type: ignore[import-not-found]
-        DistanceDict,
-        get_classes,
-        load_distances,
-        load_hierarchy,
-    )
+    run, trees = import_module("better_mistakes.model.run_xent").run, import_module("better_mistakes.trees")
 
     def compare(label: str, scores: Any, targets: Any, distances: Any, names: Any, paths: Any) -> None:
         options = types.SimpleNamespace(
@@ -135,10 +137,10 @@ def compare_mistakes(folder: Path) -> None:
     scores, paths, targets = recorded_scores()
     heights = 3 - ht.levels(paths, paths).astype(int)
     pairs = {(i, j): int(heights[i, j]) for i in range(120) for j in range(i + 1, 120)}
-    compare("recorded", scores, targets, DistanceDict(pairs), list(range(120)), paths)
+    compare("recorded", scores, targets, trees.DistanceDict(pairs), list(range(120)), paths)
     for name, edges in TREES.items():
-        classes, _ = get_classes(load_hierarchy(name, folder / "data"))
-        distances = load_distances(name, "ilsvrc", folder / "data")
+        classes, _ = trees.get_classes(trees.load_hierarchy(name, folder / "data"))
+        distances = trees.load_distances(name, "ilsvrc", folder / "data")
         rows = [tuple(line.split()) for line in (folder / "data" / edges).read_text().splitlines()]
         paths = ht.LabelTree.from_edges(rows, uneven="pad").paths(classes)
         theirs = np.array([[distances[a, b] for b in classes] for a in classes])
@@ -173,7 +175,7 @@ def compare_hops(folder: Path) -> None:
 def compare_ilias(folder: Path) -> None:
     """Their mAP@k of drawn similarities, of which none are tied."""
     sys.path.insert(0, str(folder / "evaluation"))
-    dataset_of_theirs: Any = import_module("src.dataset")
+    datasets: Any = import_module("src.dataset")
 
     random, objects = np.random.default_rng(0), [f"object{index}" for index in range(12)]
     positives = [f"{name}/pos/{image}" for index, name in enumerate(objects) for image in range(2 + index % 5)]
@@ -187,7 +189,7 @@ def compare_ilias(folder: Path) -> None:
         (root / "misc").mkdir()
         (root / "misc" / "taxonomy.json").write_text(json.dumps({"all": {"all": {"all": objects}}}))
         os.chdir(root)
-        dataset = ILIAS(str(root))
+        dataset = datasets.ILIAS(str(root))
         items = [*dataset.get_positives(), *(f"distractor{index}" for index in range(500))]
         levels = np.array([[item.partition("/")[0] == name for item in items] for name in objects]).astype(int)
         scores = random.normal(size=levels.shape) + 1.5 * levels
