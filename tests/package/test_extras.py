@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -12,6 +13,7 @@ from importlib import metadata
 import pytest
 import yaml
 from import_graph import Source
+from nightly import GROUPS
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from project import ROOT, project_table
@@ -76,6 +78,15 @@ def test_every_extra_alone_is_tried_daily():
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8"))["jobs"]
     extras = set(declared()) - {"", "all", "dev"} | {"base"}
     assert set(jobs["extras"]["strategy"]["matrix"]["extra"]) == set(USED) == extras
+
+
+def test_every_nightly_test_belongs_to_a_group():
+    files = {
+        file for file in (ROOT / "tests").rglob("test_*.py") if re.search(r"mark\.(nightly|fuzz)\b", file.read_text())
+    }
+    groups = {ROOT / name for names in GROUPS.values() for name in names if name.startswith("tests/")}
+    assert [file for file in files if groups.isdisjoint([file, *file.parents])] == []
+    assert [group for group in groups if not any(file.is_relative_to(group) for file in files)] == []
 
 
 def outside(extra: str) -> list[str]:
