@@ -71,26 +71,26 @@ def write_table(count: int, *, name: str = "t.csv") -> None:
 
 
 def write_run(count: int, *, suffix: str = ".txt") -> None:
-    """Lists of a hundred items for as many queries as give so many lines, and the table of all."""
-    random, queries = np.random.default_rng(0), max(1, count // 100)
-    leaves(max(queries, 200)).to_csv("t.csv", index=False)
-    rows = np.stack([random.choice(max(queries, 200), 100, replace=False) for _ in range(queries)])
+    """Lists of a hundred items for as many queries as give so many lines, but 200, and the table of all."""
+    queries, random = max(200, count // 100), np.random.default_rng(0)
+    write_table(queries)
+    rows = np.stack([random.choice(queries, 100, replace=False) for _ in range(queries)])
+    names, path = [f"{row}.jpg" for row in range(queries)], Path(f"run{suffix}")
     if suffix == ".npy":
-        np.save("run.npy", random.choice(queries, (queries, 100)))
+        np.save(path, rows)
     elif suffix == ".json":
-        lists = [{f"{item}.jpg": -rank for rank, item in enumerate(row)} for row in rows]
-        named = {f"{query}.jpg": items for query, items in enumerate(lists)}
-        Path("run.json").write_text(json.dumps(named), encoding="utf-8")
+        lists = {
+            name: {names[item]: -rank for rank, item in enumerate(row)} for name, row in zip(names, rows, strict=True)
+        }
+        path.write_text(json.dumps(lists), encoding="utf-8")
     elif suffix == ".txt":
-        with Path("run.txt").open("w", encoding="utf-8") as file:
-            for query, row in enumerate(rows):
-                file.writelines(f"{query}.jpg Q0 {item}.jpg {rank} {-rank} t\n" for rank, item in enumerate(row))
+        with path.open("w", encoding="utf-8") as file:
+            for name, row in zip(names, rows, strict=True):
+                file.writelines(f"{name} Q0 {names[item]} {rank} {-rank} t\n" for rank, item in enumerate(row))
     else:
-        names = np.char.add(rows.ravel().astype(str), ".jpg")
-        query = np.char.add(np.repeat(np.arange(queries), 100).astype(str), ".jpg")
-        score = -np.tile(np.arange(100), queries)
-        table = pd.DataFrame({"query_id": query, "doc_id": names, "score": score})
-        {".csv": table.to_csv, ".parquet": table.to_parquet}[suffix](f"run{suffix}", index=False)
+        pairs = {"query_id": np.repeat(names, 100), "doc_id": np.array(names)[rows.ravel()]}
+        lines = pd.DataFrame({**pairs, "score": np.tile(-np.arange(100), queries)})
+        {".csv": lines.to_csv, ".parquet": lines.to_parquet}[suffix](path, index=False)
 
 
 def write_table_of_files(count: int) -> None:
@@ -120,7 +120,7 @@ def write_judged_pairs(count: int) -> None:
     random = np.random.default_rng(0)
     for name, rows in (("q.npy", 100), ("g.npy", count)):
         np.save(name, random.standard_normal((rows, 32), np.float32))
-    grades = (random.random((100, count)) < 0.01).astype(np.uint8)
+    grades = np.stack([random.random(count) < 0.01 for _ in range(100)]).astype(np.uint8)
     np.save("grades.npy", grades)
     lists = [{"easy": np.flatnonzero(row), "hard": [], "junk": [], "bbx": [0.0, 0.0, 1.0, 1.0]} for row in grades]
     truth = {"gnd": lists, "imlist": [f"g{row}" for row in range(count)], "qimlist": [f"q{row}" for row in range(100)]}
@@ -177,17 +177,18 @@ def write_network(count: int) -> None:
 
 
 def write_recipe(count: int, *, tested: bool = False) -> None:
-    """A recipe of two steps, and a table of small images, of which a hundred or all others are tested."""
-    image, table = png(), leaves(count)
-    for row in range(count):
-        Path(f"{row}.jpg").write_bytes(image)
-    is_tested = np.arange(count) >= (100 if tested else count - 100)
-    table.assign(split=np.where(is_tested, "test", "train")).to_csv("t.csv", index=False)
-    data = {"name": "table", "path": "t.csv", "root": ".", "levels": ["kind", "group", "leaf"], "split": "split"}
-    batches = {"name": "ClassBalancedSampler", "batch_size": 64, "images_per_class": 4}
+    """A recipe of five steps, and a table of small images, of which a hundred or all but these are tested."""
+    image, row = png(), np.arange(count)
+    for name in row:
+        Path(f"{name}.jpg").write_bytes(image)
+    is_tested = row >= (100 if tested else count - 100)
+    leaf = np.where(is_tested, 20 + row // 5, row % 20)
+    kinds = {"image": [f"{name}.jpg" for name in row], "kind": leaf // 10, "leaf": leaf}
+    pd.DataFrame(kinds | {"split": np.where(is_tested, "test", "train")}).to_csv("t.csv", index=False)
+    batches = {"name": "ClassBalancedSampler", "batch_size": 16, "images_per_class": 4, "reduce_per_class": 4}
     settings = {
-        "data": data,
-        "images": {"size": 32, "workers": 0},
+        "data": {"name": "table", "path": "t.csv", "root": ".", "levels": ["kind", "leaf"], "split": "split"},
+        "images": {"size": 32, "workers": 0, "cache": False},
         "sampler": batches,
         "model": {"backbone": "small_cnn", "width": 4, "pretrained": False, "embedding_size": 32},
         "loss": {"name": "SmoothAP"},

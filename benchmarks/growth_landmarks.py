@@ -65,23 +65,25 @@ def write_unlabeled(count: int) -> None:
 
 def write_proposal(count: int) -> None:
     """Clusters of a hundred labels, one in seven of them in doubt, a landmark of each, and an image of the first."""
+    from hiertree.pipelines.labels import CleanSettings, clean_step
     from hiertree.pipelines.labels.cluster.proposal_files import PROPOSAL
     from hiertree.pipelines.labels.cluster.proposal_files import write_proposal as write
     from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
-    from hiertree.pipelines.labels.landmarks import LANDMARKS, KeptLandmark, write_kept
+    from hiertree.pipelines.labels.steps import HISTORY
 
     labels = [f"{WORDS[row % 8]} {row}" for row in range(count)]
+    rows = (f"{row},{PAGE.format(row)},{label}" for row, label in enumerate(labels))
+    write_rows("landmark_id,category,instance_of", rows)
+    clean_step("l.csv", out="clustered", settings=CleanSettings())
     members = [LabelPlace(label, 1, 0.9, 0.3, 0.5, "kind" * (row % 7 == 0)) for row, label in enumerate(labels)]
     clusters = tuple(
         Cluster(f"cluster {start}", "natural", 0.5, tuple(members[start : start + 100]), "")
         for start in range(0, count, 100)
     )
-    for folder in ("clustered", "photos"):
-        Path(folder).mkdir()
-    Path("photos", "0.png").write_bytes(png())
     write(Path("clustered", PROPOSAL), Proposal(clusters, {}))
-    landmarks = (KeptLandmark(str(row), PAGE.format(row), (label,)) for row, label in enumerate(labels))
-    write_kept(Path("clustered", LANDMARKS), landmarks)
+    Path("clustered", HISTORY).write_text("[]", encoding="utf-8")
+    Path("photos").mkdir()
+    Path("photos", "0.png").write_bytes(png())
 
 
 @contextmanager
@@ -122,6 +124,13 @@ def classes(count: int) -> Iterator[str]:
         yield options
 
 
+class Host(SimpleHTTPRequestHandler):
+    """Serves files, and prints no requests."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
 @contextmanager
 def hosted_archive(count: int) -> Iterator[str]:
     """The address of an archive of as many files on loopback."""
@@ -129,7 +138,7 @@ def hosted_archive(count: int) -> Iterator[str]:
     with zipfile.ZipFile("host/data.zip", "w") as archive:
         for row in range(count):
             archive.writestr(f"images/{row}.png", png())
-    handler = partial(SimpleHTTPRequestHandler, directory="host")
+    handler = partial(Host, directory="host")
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

@@ -33,7 +33,7 @@ def write_list(name: str, count: int) -> None:
     """The list of a benchmark with as many images."""
     file, head, line = LISTS[name]
     path = Path(file)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_name("train").mkdir(parents=True, exist_ok=True)
     lines = (line.format(row=row, leaf=row // 5, group=row // 100, kind=row // 2000) for row in range(count))
     path.write_text(head.format(count=count) + "\n".join(lines) + "\n", encoding="utf-8")
 

@@ -53,7 +53,8 @@ def run(command: str, size: int, asks: tuple[str, ...] = ()) -> Cost:
     code = _AT_END.format(target=target) + (f"n = {size}\n{command}" if is_python else _COMMAND)
     arguments = [sys.executable, "-c", code, *([] if is_python else [*command.split(), "--quiet"])]
     output = subprocess.PIPE if asks else subprocess.DEVNULL
-    with subprocess.Popen(arguments, stdout=output, pass_fds=[target], text=True) as process:
+    quiet = {**os.environ, "HIERTREE_PROGRESS": "0", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+    with subprocess.Popen(arguments, stdout=output, pass_fds=[target], text=True, env=quiet) as process:
         os.close(target)
         if process.stdout is not None:
             try:
@@ -125,8 +126,10 @@ def growth(case: Case, scale: float = 1.0) -> Growth:
     """The growth of a case; what is too steep is measured again, and the least counts."""
     sizes = [max(100, int(scale * case.size * times)) for times in (1, 3, 10)]
     costs: list[list[Cost]] = []
+    smallest = max(100, sizes[0] // 100)
+    measure(case, smallest)  # compiles what is not in a cache yet
     for _ in range(TRIES):
-        costs.append([measure(case, size) for size in (max(100, sizes[0] // 100), *sizes)])
+        costs.append([measure(case, size) for size in (smallest, *sizes)])
         start, *seconds = (min(cost.seconds for cost in tries) for tries in zip(*costs, strict=True))
         found = Growth(sizes, [max(1e-3, time - start) for time in seconds], min(tries[-1].peak for tries in costs))
         if not found.is_steep:
