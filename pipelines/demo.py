@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from .labels.export.tree_page import TreeNode
-    from .training.recipe.schema import Recipe
+    from .training.recipe.settings import Recipe
 
 LANDMARKS = files("hiertree.pipelines").joinpath("landmarks.csv")
 _TITLE = "What a label hierarchy buys"

@@ -16,7 +16,7 @@ from hiertree.errors import CheckpointError, HiertreeError, MissingPackageError,
 from hiertree.io import files
 from hiertree.io.reading import read_text, reading_file, reading_json
 
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 
 TRACKER = "tracker.json"
 

@@ -28,7 +28,7 @@ from ...networks.embedder import Embedder
 from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
 from ..recipe.reading import check_recipe
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
