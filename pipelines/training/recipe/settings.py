@@ -252,7 +252,7 @@ class TrainingSettings(Section):
     start_from: str | None = None
     """folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the
     loss, the optimizer and the schedule start anew"""
-    logger: Literal["tensorboard", "csv", "wandb", "mlflow", "none"] = "tensorboard"
+    logger: Literal["tensorboard", "wandb", "mlflow", "none"] = "tensorboard"
     """what logs losses and metrics step by step, besides `history.jsonl`; `wandb` and `mlflow` need the extra `interop`
     and that package"""
     on_nan: Literal["stop", "skip"] = "stop"

@@ -130,7 +130,7 @@ class RunFolder:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
-        for folder in ("checkpoints", "tensorboard", "csv", "best"):
+        for folder in ("checkpoints", "tensorboard", "best"):
             shutil.rmtree(self.path / folder, ignore_errors=True)
         for name in _RESULTS:
             for path in self.path.glob(name):
