@@ -68,7 +68,8 @@ def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats, level:
     sets, paper = order[:, :, None] >= levels[1:], lists.paper
     if ranked is not lists.ranked or level:
         return _sums_of_sets(ranked, tie_groups(ranked, table.shape[1] - 1), sets, paper, level)
-    by_level = (sets == (levels[:, None] >= levels[1:])).all(axis=1)  # a level and all deeper ones
+    least = np.minimum.accumulate(order[:, :0:-1], axis=1)[:, ::-1]  # of a level and all deeper ones
+    by_level = least >= levels[1:]  # the set is a level and all deeper ones
     sums = lists.shared(_sums_by_level)
     if by_level.all():
         return sums
@@ -101,7 +102,7 @@ def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool, lev
     for first in range(0, sets.shape[2], _AT_ONCE):
         block = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
         members = (block << (_BITS * np.arange(block.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
-        summed = np.where(np.arange(sets.shape[1]) == level, members, np.uint64(0)) if level else members
+        summed = (np.where(np.arange(sets.shape[1]) == level, members, np.uint64(0)) if level else members) * _BYTE
         block_sums = np.empty((len(sets), block.shape[2]))
         _add_precisions(ranked, ties, members, summed, paper, block_sums)
         sums = np.column_stack([sums, block_sums])
@@ -152,7 +153,7 @@ def _add_precisions(
 
     That of ``summed`` is 1 where precisions at its items are summed, too.
     """
-    room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
+    room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
     hits = np.empty(_AT_ONCE, np.int64)
     for row in range(len(sums)):
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
@@ -171,7 +172,7 @@ def _add_precisions(
                 members, num_summed = 0, 0
                 for depth in range(memberships.shape[1]):
                     members += ties.members[row, groups, depth] * _byte(memberships[row, depth], column)
-                    num_summed += ties.members[row, groups, depth] * _byte(summed[row, depth], column)
+                    num_summed += ties.members[row, groups, depth] * (_byte(summed[row, depth], column) > 0)
                 sums[row, column] += _group_precisions(num_summed, members, hits[column], start, n, n, paper)
                 hits[column] += members
             groups += 1
@@ -185,22 +186,19 @@ def _add_run(
     offset: Int32s,
     hits: Ints,
     sums: Floats,
-    room: tuple[Words, Words, Floats],
+    room: tuple[Words, Floats],
 ) -> None:
     """Add untied positives, few enough for byte counters, for all sets in one addition."""
-    belongs, num_hits, inverse_ranks = room
+    num_hits, inverse_ranks = room
     counters = np.uint64(0)
     for item in range(len(level)):
-        belongs[item] = summed[level[item]]
         counters += memberships[level[item]]
-        num_hits[item] = counters
+        num_hits[item] = counters & summed[level[item]]
     for item in range(len(level)):
         inverse_ranks[item] = 1.0 / (offset[item] + np.int32(1))
     for column in range(len(sums)):
         if _byte(counters, column) > 0:
-            sums[column] += _precisions(
-                belongs, num_hits, inverse_ranks[: len(level)], np.uint64(_BITS * column), hits[column]
-            )
+            sums[column] += _precisions(num_hits, inverse_ranks[: len(level)], np.uint64(_BITS * column), hits[column])
             hits[column] += _byte(counters, column)
 
 
@@ -210,12 +208,12 @@ def _byte(word: np.uint64, index: int) -> int:
 
 
 @reordering_jit
-def _precisions(belongs: Words, num_hits: Words, inverse_ranks: Floats, shift: np.uint64, num_ahead: int) -> float:
-    """Σ of the precision at each item of the set whose byte begins at ``shift``."""
-    total, first, bit = 0.0, float(num_ahead), np.uint64(1) << shift
+def _precisions(num_hits: Words, inverse_ranks: Floats, shift: np.uint64, num_ahead: int) -> float:
+    """Σ of the precision at each item of the set whose byte begins at ``shift``; the byte of others is 0."""
+    total, first = 0.0, float(num_ahead)
     for item in range(len(inverse_ranks)):
-        hits = first + np.float64((num_hits[item] >> shift) & _BYTE)
-        total += inverse_ranks[item] * hits if belongs[item] & bit else 0.0
+        hits = np.float64((num_hits[item] >> shift) & _BYTE)
+        total += inverse_ranks[item] * (first + hits) if hits > 0 else 0.0
     return total
 
 

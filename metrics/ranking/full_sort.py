@@ -15,6 +15,7 @@ from hiertree.jit import Array, Bytes, Int32s, Ints, jit
 from .ranked import Ranked
 
 _GLANCE = 64  # items that are searched for ties at once
+_KEYS_AT_ONCE = 2**18  # they stay in the cache from one step to the next
 WORTHWHILE = 4  # a full sort pays if at least one item in four is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
@@ -35,11 +36,14 @@ def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ra
     ranked = Ranked(
         np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), np.empty(len(scores), np.int64)
     )
-    keys = np.empty(scores.shape, np.uint32)
-    if not _write_keys(scores, low, high, keys):
-        return None
-    keys.sort(axis=1)
-    _fill(keys, ranked)
+    num_rows = max(_KEYS_AT_ONCE // max(scores.shape[1], 1), 1)
+    keys = np.empty((num_rows, scores.shape[1]), np.uint32)
+    for rows in (slice(start, start + num_rows) for start in range(0, len(scores), num_rows)):
+        row_keys = keys[: len(scores[rows])]
+        if not _write_keys(scores[rows], low[rows], high[rows], row_keys):
+            return None
+        row_keys.sort(axis=1)
+        _fill(row_keys, Ranked._make(field[rows] for field in ranked))
     return ranked
 
 

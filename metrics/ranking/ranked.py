@@ -232,9 +232,11 @@ def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> N
 def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
     """The tie groups of each row; levels are 0 … L."""
     num_rows, num_groups = len(ranked.num_positives), 0
+    first_ties = np.empty(num_rows, np.int64)
     for row in range(num_rows):
         num_positives, offset, size = ranked.num_positives[row], ranked.offset[row], ranked.size[row]
         item, group = _next_group(size, 0, num_positives), 0
+        first_ties[row] = item
         while item < num_positives:
             group += 1
             item = _next_group(size, _end(offset, item, num_positives), num_positives)
@@ -243,7 +245,7 @@ def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
     members = np.zeros((num_rows, num_groups, num_levels + 1), np.int64)
     for row in range(num_rows):
         num_positives, offset, size = ranked.num_positives[row], ranked.offset[row], ranked.size[row]
-        item, group = _next_group(size, 0, num_positives), 0
+        item, group = first_ties[row], 0
         while item < num_positives:
             first[row, group], stop[row, group] = item, _end(offset, item, num_positives)
             for positive in range(item, stop[row, group]):
@@ -257,11 +259,19 @@ def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
 @jit
 def _next_group(size: Int32s, item: int, num_positives: int) -> int:
     """The first tied positive from ``item`` on, or the number of positives; ahead of ties many are added up at once."""
-    while item + _GLANCE <= num_positives and size[item : item + _GLANCE].sum() == _GLANCE:
+    while item + _GLANCE <= num_positives and not _has_ties(size[item : item + _GLANCE]):
         item += _GLANCE
     while item < num_positives and size[item] == 1:
         item += 1
     return item
+
+
+@jit
+def _has_ties(size: Int32s) -> bool:
+    ties = np.int32(0)
+    for item in range(len(size)):
+        ties |= size[item] ^ np.int32(1)
+    return bool(ties != 0)
 
 
 @jit
