@@ -17,8 +17,7 @@ from selenium import webdriver
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review.serving import Review, served
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Review, Session, served
 
 FORMS = [
     "road",

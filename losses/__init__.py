@@ -47,8 +47,7 @@ from .baselines.csl import CSL
 from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
 from .baselines.hyperbolic import HIER, Hyperbolic
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
-from .batches.distributed import DistributedLoss, all_gather, large_batch_backward
-from .batches.memory import CrossBatchMemory
+from .batches import CrossBatchMemory, DistributedLoss, all_gather, large_batch_backward
 from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
 from .decomposability import PairDecomposability, ProxyDecomposability, ProxyOptions
 from .decomposability_bounds import (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from .labels.export.tree_page import TreeNode
-    from .training.recipe.schema import Recipe
+    from .training.recipe.settings import Recipe
 
 LANDMARKS = files("hiertree.pipelines").joinpath("landmarks.csv")
 _TITLE = "What a label hierarchy buys"
@@ -137,22 +137,14 @@ def _describe_report(report: dict[str, Any]) -> str:
 
 
 def _print_metrics(rows: Sequence[MetricRow], names: Sequence[str]) -> None:
-    """The metrics side by side for the terminal, the best bold and starred."""
+    """The metrics side by side for the terminal, the best starred."""
     from rich.box import SIMPLE_HEAD
-    from rich.text import Text
 
-    def cell(row: MetricRow, run: int) -> Text:
-        sign, style = ("★", "bold") if row.is_best(run) else (" ", "")
-        return Text(f"{100 * row.values[run]:.1f} {sign}", style)
-
-    runs = range(len(names))
-    lines: list[list[str | Text]] = [
-        [row.metric, Text(row.meaning, "dim"), *(cell(row, run) for run in runs), f"{100 * row.gain:+.1f}"]
-        for row in rows
-    ]
-    right = [*names, "difference"]
-    look = {"box": SIMPLE_HEAD, "caption": "percent; ★ best", "caption_justify": "left"}
-    print_table(["metric", "what it asks", *right], lines, right=right, **look)
+    right, lines = [*names, "difference"], []
+    for row in rows:
+        values = [f"{100 * value:.1f} {'★' if row.is_best(run) else ' '}" for run, value in enumerate(row.values)]
+        lines.append([row.metric, row.meaning, *values, f"{100 * row.gain:+.1f}"])
+    print_table(["metric", "what it asks (percent; ★ best)", *right], lines, right=right, box=SIMPLE_HEAD)
 
 
 def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:

@@ -13,7 +13,6 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import (
     DATA,
     LOSS,
@@ -21,6 +20,7 @@ from hiertree.pipelines.training.recipe.settings import (
     AnySchedule,
     GlyphAugmentation,
     PhotoAugmentation,
+    Recipe,
     ScheduleSettings,
     TorchSchedule,
 )

@@ -26,7 +26,7 @@ from ..io.array_files import reading_arrays
 from ..io.files import IMAGE_SUFFIXES, AnyPath, replacing
 from ..io.progress import track
 from ..io.reading import reading_file
-from ..tree.labels_to_paths import label_paths
+from ..tree.label_tree import label_paths
 from .image_dataset import ImageDataset
 from .readers.images import NamedImages, decode
 from .splits import SPLIT_NAMES, name_in, names_of_split, split_to_measure

@@ -18,7 +18,7 @@ import yaml
 from ..errors import MissingResourceError, OptionError, OtherLayoutError, TableError, some_of
 from ..io.files import AnyPath
 from ..options import check_choice
-from ..tree.labels_to_paths import label_paths
+from ..tree.label_tree import label_paths
 from .image_dataset import ImageDataset
 from .readers.images import FileImages, inside
 

@@ -16,7 +16,7 @@ from ..io.files import AnyPath
 from ..options import Uneven
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row
-from ..tree.labels_to_paths import label_paths
+from ..tree.label_tree import label_paths
 from .image_dataset import ImageDataset
 from .readers.images import decode, file_stamp
 from .splits import name_in, split_to_measure, splits_before

@@ -18,7 +18,7 @@ from ..level_columns import ADDED
 from ..options import Uneven, check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, even_depths, plain_label, suggest_separator
-from ..tree.labels_to_paths import label_paths
+from ..tree.label_tree import label_paths
 from .image_dataset import ImageDataset
 from .readers.images import FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, name_in, names_of_split, rows_of_split, split_to_measure, splits_before

@@ -19,7 +19,7 @@ from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import read_json_object
 
 from ..local_pages.local_server import shrink, thumbnail
-from ..stored_embeddings.embedded_pictures import find_pictures
+from ..stored_embeddings.embedded_files import find_pictures
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, read_embeddings
 
 if TYPE_CHECKING:

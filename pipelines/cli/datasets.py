@@ -179,7 +179,7 @@ def split(
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
     from hiertree.tree.label_rows import plain_label
-    from hiertree.tree.labels_to_paths import label_paths
+    from hiertree.tree.label_tree import label_paths
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")

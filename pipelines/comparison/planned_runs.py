@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from hiertree.errors import OptionError, raised_as, some_of
 
 from ..training.recipe.reading import load_recipe
-from ..training.recipe.schema import Recipe
+from ..training.recipe.settings import Recipe
 from ..training.run.run_folder import RunFolder
 from ..yaml_files import parse_yaml
 

@@ -50,12 +50,17 @@ from ..stored_embeddings.locations import no_such
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.data.views import ImageViews
-from ..training.distributed.devices import build_fabric, number_of_devices
-from ..training.distributed.group import STOPPED, StopRequest, local_device, run_processes
+from ..training.distributed.group import (
+    STOPPED,
+    StopRequest,
+    build_fabric,
+    local_device,
+    number_of_devices,
+    run_processes,
+)
 from ..training.distributed.processes import worker_errors
 from ..training.recipe.reading import built_in_recipes, load_recipe, plain, read_layers
-from ..training.recipe.schema import Recipe
-from ..training.recipe.settings import EvaluationSettings, ImageSettings, TrainingSettings
+from ..training.recipe.settings import EvaluationSettings, ImageSettings, Recipe, TrainingSettings
 from ..training.run.starting_weights import initialize_projection, start_from_earlier
 from .model_folder import download_model
 from .trained_model import TrainedModel, load_model

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .cluster.proposing import Proposal as Proposal
     from .cluster.proposing import propose as propose
     from .cluster.step import cluster_step as cluster_step
-    from .encode.encoders import text_encoder as text_encoder
+    from .encode import text_encoder as text_encoder
     from .encode.place_nouns import PlaceNounEncoder as PlaceNounEncoder
     from .encode.text_encoders import ClipEncoder as ClipEncoder
     from .encode.text_encoders import TextEncoder as TextEncoder
@@ -63,7 +63,7 @@ _MODULES = {
     "cluster.proposal_files": "check_proposal read_proposal write_proposal",
     "cluster.proposing": "Cluster LabelPlace Proposal propose",
     "cluster.step": "cluster_step",
-    "encode.encoders": "text_encoder",
+    "encode": "text_encoder",
     "encode.place_nouns": "PlaceNounEncoder",
     "encode.text_encoders": "ClipEncoder TextEncoder",
     "export.images": "images_step",

@@ -26,7 +26,7 @@ from hiertree.io.tables import write_table
 
 from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
-from .encode.encoders import clip_encoder
+from .encode import clip_encoder
 from .landmark_images import EncodedImages, StoredVectors, image_folder
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
 from .settings import TEMPERATURE, FillSettings

@@ -41,7 +41,7 @@ from hiertree.tree import LabelTree
 from ..yaml_files import read_yaml
 from .cleaning import CleanStep, check_kept, read_report
 from .cluster.step import ClusterStep, describe_unknown_ids
-from .encode.encoders import clip_encoder, text_encoder
+from .encode import clip_encoder, text_encoder
 from .export.step import EXPORTED, TREE, ExportStep, describe_exported
 from .export.tree_page import TreeStep
 from .filling import FillStep

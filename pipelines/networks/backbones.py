@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from hiertree.errors import MissingResourceError, OptionError, RecipeError, raised_as, require_package, some_of
 
 from .clip import CLIP, HUB, LOCAL, is_described, load_clip, read_description, silence_logs
-from .settings import Interpolation, ModelSettings, import_callable
+from .settings import ModelSettings, import_callable
 from .weights import first_line, load_local_weights, read_weights
 
 _CONFIG = "config"  # of an open_clip model whose options say all
@@ -154,14 +154,15 @@ def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple
             remedy="set both; [0.485, 0.456, 0.406] and [0.229, 0.224, 0.225] are ImageNet's",
         )
     view = image_view(model)
-    return view.mean, view.std
+    return tuple(view["mean"]), tuple(view["std"])
 
 
-def image_view(model: ModelSettings) -> ImageView:
-    """How the library of a backbone prepares images for its weights."""
+def image_view(model: ModelSettings) -> Mapping[str, Any]:
+    """How the library of a backbone prepares images for its weights, as timm resolves it; ``fill`` colors a border."""
     if model.backbone.startswith(CLIP):
         return clip_view(model.backbone.removeprefix(CLIP), model.pretrained)
-    return timm_view(model.backbone)
+    view = find_timm_model(model.backbone).view
+    return {**view, "fill": tuple(round(255 * value) for value in view["mean"])}
 
 
 def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
@@ -199,18 +200,6 @@ def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
 def is_batch_norm(module: nn.Module) -> bool:
     """Whether a module normalizes by batch statistics and keeps running ones."""
     return isinstance(module, nn.modules.batchnorm._BatchNorm)
-
-
-class ImageView(NamedTuple):
-    """How a library prepares the images of a network."""
-
-    size: int | Sequence[int]  # of the square after the crop, or its height and width
-    interpolation: Interpolation
-    mean: tuple[float, ...]  # of pixels in [0, 1], by channel
-    std: tuple[float, ...]
-    squeezes: bool  # the whole image to a square, before the central crop
-    crop: float = 1.0  # size over the side before the central crop
-    border: tuple[int, ...] | None = None  # color that completes the square of the whole image
 
 
 class TimmModel(NamedTuple):
@@ -255,15 +244,6 @@ def find_timm_model(name: str) -> TimmModel:
     resolve: Callable[..., dict[str, Any]] = resolve_data_config
     view = resolve(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
     return TimmModel(architecture, dict(options or {}), view, bool(config.get("fixed_input_size")))
-
-
-def timm_view(name: str) -> ImageView:
-    """How the images of a model's weights are prepared."""
-    view = find_timm_model(name).view
-    border = tuple(round(255 * value) for value in view["mean"]) if view["crop_mode"] == "border" else None
-    statistics = tuple(view["mean"]), tuple(view["std"])
-    is_squashed = view["crop_mode"] == "squash"
-    return ImageView(view["input_size"][-2:], view["interpolation"], *statistics, is_squashed, view["crop_pct"], border)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -369,8 +349,8 @@ def _clip_tower_of(options: Mapping[str, Any], size: int | None) -> nn.Module:
     return cast(nn.Module, clip.visual.train())
 
 
-def clip_view(name: str, weights: str | bool) -> ImageView:
-    """How the images of a model's weights are prepared, as its ``PreprocessCfg`` says; by the defaults of others."""
+def clip_view(name: str, weights: str | bool) -> dict[str, Any]:
+    """:func:`image_view` of a model's weights, as its ``PreprocessCfg`` says; by the defaults of others."""
     require_package("open_clip", extra="clip")
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
@@ -383,7 +363,7 @@ def clip_view(name: str, weights: str | bool) -> ImageView:
         stated = open_clip.get_pretrained_cfg(name, weights if isinstance(weights, str) else "")
     size = config.get("vision_cfg", {}).get("image_size", 224)
     view = merge_preprocess_dict(PreprocessCfg(), stated)
-    interpolation: Interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
-    border = (view["fill_color"],) * 3 if view["resize_mode"] == "longest" else None
-    statistics = tuple(view["mean"]), tuple(view["std"])
-    return ImageView(size, interpolation, *statistics, view["resize_mode"] == "squash", border=border)
+    interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
+    crop_mode = {"longest": "border"}.get(view["resize_mode"], view["resize_mode"])
+    view |= {"input_size": (size, size) if isinstance(size, int) else size, "interpolation": interpolation}
+    return {**view, "crop_pct": 1.0, "crop_mode": crop_mode, "fill": (view["fill_color"],) * 3}

@@ -62,19 +62,15 @@ def pretrained_model(name: str) -> ModelSettings:
 def library_preprocessing(model: ModelSettings, *, size: int | None = None) -> Preprocessing:
     """How a library prepares images for the weights of a network; the crop follows another size than its own."""
     view = image_view(model)
-    height, width = (view.size, view.size) if isinstance(view.size, int) else view.size
+    height, width = view["input_size"][-2:]
     if height != width and size is None:
         problem = f"{model.backbone}, for images of {height} × {width} pixels"
         raise RecipeError(problem, expected="a network for square images")
     size = size or height
-    before_crop = math.floor(size / view.crop)
-    squeezed = (before_crop, before_crop)
-    square = ViewSettings(
-        size=size,
-        resize=squeezed if view.squeezes else before_crop,
-        interpolation=view.interpolation,
-        border=view.border,
-    )
+    before_crop = math.floor(size / view["crop_pct"])
+    resize = (before_crop, before_crop) if view["crop_mode"] == "squash" else before_crop
+    border = view["fill"] if view["crop_mode"] == "border" else None
+    square = ViewSettings(size=size, resize=resize, interpolation=view["interpolation"], border=border)
     return preprocessing_of(square, model)
 
 
@@ -87,18 +83,17 @@ def preprocessing_of(
     return Preprocessing(**square, mean=mean, std=std, scales=scales, precision=precision)
 
 
-def load_network(name: str, *, size: int | None = None, backbone: Backbone | None = None) -> LoadedNetwork:
+def load_network(name: str, *, backbone: Backbone | None = None) -> LoadedNetwork:
     """Load a network by name, on the CPU; see the names above.
 
     Args:
         name: of the network.
-        size: of its images, where it is pretrained; None takes its own.
         backbone: builds the backbone of a trained model that is code of someone's own.
     """
     if not is_pretrained(name):
         return LoadedNetwork(load_embedder(name, backbone=backbone), load_preprocessing(name))
     model = pretrained_model(name)
-    preprocessing = library_preprocessing(model, size=size)
+    preprocessing = library_preprocessing(model)
     options: Any = {"channels": 3, "size": preprocessing.size}
     if not name.startswith(CLIP) or (model.pretrained is True and not is_described(name)):
         return LoadedNetwork(Embedder(model, **options).eval(), preprocessing)

@@ -12,7 +12,7 @@ import numpy as np
 from hiertree.arrays import as_paths
 from hiertree.datasets.readers.images import SelectedImages
 from hiertree.metrics.statistics import paired_randomization_test
-from hiertree.tree.labels_to_paths import label_paths
+from hiertree.tree.label_tree import label_paths
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

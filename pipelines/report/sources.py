@@ -20,13 +20,13 @@ from hiertree.io.provenance import MANIFEST, describe_file, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_json
 from hiertree.metrics import evaluate
 
-from ..stored_embeddings.embedded_pictures import find_pictures
+from ..stored_embeddings.embedded_files import find_pictures
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.locations import files_read, kind_of
 from ..training.data.splits import load_split
 from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
-from ..training.recipe.schema import Recipe
+from ..training.recipe.settings import Recipe
 from ..training.run.history import read_history
 from .queries_and_gallery import QueriesAndGallery, have_same_classes, rows_of, sample_of
 

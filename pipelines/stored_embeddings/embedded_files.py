@@ -1,4 +1,4 @@
-"""What ``hiertree embed`` writes: a Parquet data set whose files are at once the steps of resumable work."""
+"""What ``hiertree embed`` writes, whose files are at once the steps of resumable work, and where its images are."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hiertree.datasets import ImageDataset
-from hiertree.datasets.readers.images import stamp_of
-from hiertree.errors import CheckpointError, ImageError, OptionError, require_package
+from hiertree.datasets.huggingface import HUB
+from hiertree.datasets.input_images import load_input_images
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside, stamp_of
+from hiertree.errors import CheckpointError, HiertreeError, ImageError, OptionError, require_package
 from hiertree.io import files
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST, digest, sha256
 from hiertree.io.reading import Complaint, read_json_object, reading_json
 from hiertree.io.tables import write_table
@@ -25,7 +28,9 @@ from .shards import read_manifest, require_digest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hiertree.datasets import ImageSource
     from hiertree.tree import LabelTree
+
 
 Numbers = Literal["float32", "float16"]
 SKIPPED, VECTORS = "skipped.csv", "embedding"
@@ -223,3 +228,54 @@ def written_in(folder: Path) -> Embedded | None:
     remedy = f"remove {folder} to have it made again"
     with reading_json(folder / MANIFEST, expected=expected, remedy=remedy, kind=CheckpointError) as content:
         return Embedded(folder, int(content["rows"]), skipped if skipped.is_file() else None)
+
+
+def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) -> tuple[ImageSource | None, str]:
+    """The images of these names, or None and the reason."""
+    if images is not None:
+        if not Path(images).is_dir():
+            raise OptionError(f"no folder {images}", expected="the one below which the images lie")
+        return _files(Path(images), names, source), ""
+    if not source.is_dir():
+        return None, "No folder of images was given (--images)."
+    file, expected = source / MANIFEST, "the manifest of `hiertree embed` or of a run"
+    if not file.is_file():
+        return None, "No manifest says where the images are (--images)."
+    with reading_json(file, expected=expected) as content:
+        stated = content.get("parameters")
+        parameters = dict(stated) if isinstance(stated, dict) else {}
+    embedded = str(parameters.get("embedded") or "")
+    if embedded.startswith(HUB):
+        return None, f"The images are those of {embedded}, which is not fetched for a folder (--images)."
+    try:
+        if embedded:
+            options: dict[str, Any] = {"labeled": False, "root": parameters.get("root")}
+            pictures = load_input_images(embedded, parameters.get("split"), **options).dataset.images
+            if isinstance(pictures, FileImages):
+                return _files(pictures.root, names, source), ""
+            name_lists = [list(map(pictures.name, range(len(pictures))))]
+        else:
+            pictures, name_lists = _load_pictures(parameters, source=file)
+    except HiertreeError as error:
+        return None, f"The images are not where they were embedded from (--images says where they are): {error}"
+    if list(names) not in name_lists:
+        return None, "There are other images now where these were embedded from."
+    return pictures, ""
+
+
+def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
+    return FileImages(root, inside(names, root, lambda row: f"{folder}, image {row + 1}"))
+
+
+def _load_pictures(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
+    """The images of the split that a recipe names, and their names or ids, in the order of the tables."""
+    from ..training.data.splits import load_split
+    from ..training.recipe.reading import check_recipe
+
+    split = parameters.pop("split", "test")  # which a run's manifest does not name
+    dataset = load_split(check_recipe(parameters, source=str(source)), split)
+    sides = [rows for rows in (dataset.queries, dataset.gallery) if rows is not None]
+    rows = np.concatenate(sides) if sides else np.arange(len(dataset))
+    images = SelectedImages(dataset.images, rows) if sides else dataset.images
+    ids = [] if dataset.ids is None else [list(map(str, dataset.ids[rows]))]
+    return images, [list(map(dataset.images.name, rows.tolist())), *ids]

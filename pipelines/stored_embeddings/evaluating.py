@@ -31,7 +31,6 @@ from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from rich.text import Text
 
     from hiertree.evaluation_options import Choice
     from hiertree.metrics.engine.blocks import ProcessGroup
@@ -338,7 +337,7 @@ def print_result(result: Evaluation) -> None:
 
 
 def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Collection[str] = (), **look: Any
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = (), **look: Any
 ) -> None:
     """Show a table on standard output, columns named in ``right`` set to the right; without heads, a plain grid.
 
@@ -352,5 +351,5 @@ def print_table(
     for head in heads:
         table.add_column(head, justify="right" if head in right else "left")
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*map(Text, row))
     Console().print(table)

@@ -19,7 +19,7 @@ from hiertree.io.tables import are_names, check_columns, integer_column, is_empt
 from hiertree.level_columns import ADDED, are_shared, name_columns, repeated_labels, roles_of, split_columns
 from hiertree.options import Uneven
 from hiertree.tree.label_rows import suggest_separator
-from hiertree.tree.labels_to_paths import label_paths
+from hiertree.tree.label_tree import label_paths
 
 if TYPE_CHECKING:
     import pandas as pd

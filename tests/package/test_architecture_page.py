@@ -22,7 +22,7 @@ from hiertree import relevance
 from hiertree.losses import SupHAP, SupLinearHAP
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels.encode.encoders import text_encoder
+from hiertree.pipelines.labels.encode import text_encoder
 from hiertree.pipelines.labels.settings import EncoderSettings
 
 tied = evaluate_scores([[0.5, 0.5, 0.5, 0.1]], [[1, 0, 0, 1]], metrics=["RBP(p=0.8)"])

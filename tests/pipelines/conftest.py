@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 
 TINY = (
     *("data.families=2", "data.kinds=2", "data.instances=2", "data.images=4", "data.image_size=16"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner

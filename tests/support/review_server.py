@@ -14,8 +14,7 @@ from local_server import LocalServer
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review.serving import ImageFolder, Review, group_by_label, served
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import ImageFolder, Review, Session, group_by_label, served
 
 CLUSTERS = {
     ("bridge", "human-made"): {"road bridge": 12, "railway bridge": 3, "footbridge": 2},

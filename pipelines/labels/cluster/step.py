@@ -23,7 +23,7 @@ from hiertree.io.files import AnyPath, write_json
 from hiertree.io.tables import read_table
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
-from ..encode.encoders import text_encoder
+from ..encode import text_encoder
 from ..encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, TableError, require_package
-from hiertree.io.progress import track
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import read_json, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts, check_columns
 
-from ...networks.clip import clip_identity, load_clip, load_tokenizer
+from ...networks.clip import TextTower, clip_identity, load_clip
 from ..settings import PROMPT
 
 _DENSE = 512  # rows and columns up to which a matrix is small
@@ -143,20 +142,10 @@ class ClipEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
-        require_package("open_clip", "torch", extra="clip")
-        import torch
-
-        model = load_clip(self.model, self.weights, self.device)
-        tokenize = load_tokenizer(self.model)
-
-        def encoded(sentences: list[str]) -> NDArray[np.float64]:
-            batches = tokenize(sentences).split(self.batch_size)
-            tracked_batches = track(batches, description="texts through CLIP, in batches")
-            with torch.inference_mode():
-                rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in tracked_batches]
-            return torch.cat(rows).double().numpy()
-
-        return mean_direction(texts, self.prompts, encoded)
+        tower = TextTower(load_clip(self.model, self.weights, self.device), self.model)
+        tower.to(self.device)
+        templates = [prompt.replace("{label}", "{}") for prompt in self.prompts]
+        return tower.encode(texts, templates=templates, batch_size=self.batch_size)
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ from hiertree.errors import (
 )
 from hiertree.io.progress import track
 from hiertree.metrics.conventions import PROTOCOLS
-from hiertree.tree.labels_to_paths import label_paths
+from hiertree.tree.label_tree import label_paths
 
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,7 +35,7 @@ from hiertree.io.reading import read_text
 
 from ...settings import complaint
 from ...yaml_files import StrictLoader, parse_yaml, require_unique_keys, yaml_error
-from .schema import Recipe
+from .settings import Recipe
 
 _FOLDER = files("hiertree.pipelines.training").joinpath("recipes")
 _DESCRIBING = ("about", "note", "extends")  # keys of a variant that are not settings

@@ -21,7 +21,7 @@ from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
 from hiertree.metrics.conventions import improves_downward
 
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .learner import Learner
 
 FORMAT = "hiertree checkpoint 2"

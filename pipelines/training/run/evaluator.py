@@ -26,7 +26,7 @@ from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..recipe.components import Component
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .learner import Learner
 
 if TYPE_CHECKING:

@@ -14,11 +14,18 @@ from hiertree.datasets import ImageDataset
 from hiertree.io.files import locked_folder, remove_abandoned_lock
 
 from ..data.splits import check_apart, describe_validation, load_learning_splits, load_split
-from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
-from ..distributed.group import StopRequest, ending_together, run_processes
+from ..distributed.group import (
+    Launch,
+    StopRequest,
+    build_fabric,
+    detect_launch,
+    ending_together,
+    number_of_devices,
+    run_processes,
+)
 from ..distributed.processes import Processes
 from ..recipe.reading import check_recipe
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .run_folder import RunFolder
 from .training_run import TrainingRun
 

@@ -16,7 +16,7 @@ from hiertree.errors import CheckpointError, HiertreeError, MissingPackageError,
 from hiertree.io import files
 from hiertree.io.reading import read_text, reading_file, reading_json
 
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 
 TRACKER = "tracker.json"
 
@@ -93,7 +93,7 @@ class RunLog:
 
 def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     """The logger, or None; TensorBoard hides what a killed process logged of later steps than ``step``."""
-    kind, log_folder, settings = recipe.training.logger, os.fspath(folder), recipe.as_dict()
+    kind, settings = recipe.training.logger, recipe.as_dict()
     if kind == "none":
         return None
     if kind == "tensorboard":
@@ -104,10 +104,6 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
         if step == 0:
             board.experiment.add_text("recipe", f"```yaml\n{yaml.safe_dump(settings, sort_keys=False)}```")
         return board
-    if kind == "csv":
-        from lightning_fabric.loggers.csv_logs import CSVLogger
-
-        return CSVLogger(log_folder, name="csv", version=f"from-step-{step + 1}", flush_logs_every_n_steps=1)
     require_package("lightning", extra="interop")
     from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
@@ -119,7 +115,7 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
             logger: Any = MLFlowLogger("hiertree", run_name=recipe.name, tracking_uri=server, run_id=run)
         else:
             name = run or uuid4().hex
-            logger = WandbLogger(recipe.name, save_dir=log_folder, id=name, project="hiertree", resume="allow")
+            logger = WandbLogger(recipe.name, save_dir=os.fspath(folder), id=name, project="hiertree", resume="allow")
         if run is None:
             logger.log_hyperparams(settings)
             files.write_json(folder / TRACKER, {"logger": kind, "server": server, "run": str(logger.version)})

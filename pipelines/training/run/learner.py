@@ -27,7 +27,7 @@ from ..distributed.processes import (
     seed_torch,
     synchronized_batch_norm,
 )
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from hiertree.losses import Loss
 
 from ...networks.embedder import Embedder
 from ..recipe.components import Component
-from ..recipe.schema import Recipe
-from ..recipe.settings import AnySchedule, OptimizerSettings, ScheduleSettings
+from ..recipe.settings import AnySchedule, OptimizerSettings, Recipe, ScheduleSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,7 +28,7 @@ from ...networks.embedder import Embedder
 from ...networks.loading import preprocessing_of, save_embedder
 from ...yaml_files import read_yaml
 from ..recipe.reading import check_recipe
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 from .history import TRACKER, write_history
@@ -130,7 +130,7 @@ class RunFolder:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
-        for folder in ("checkpoints", "tensorboard", "csv", "best"):
+        for folder in ("checkpoints", "tensorboard", "best"):
             shutil.rmtree(self.path / folder, ignore_errors=True)
         for name in _RESULTS:
             for path in self.path.glob(name):

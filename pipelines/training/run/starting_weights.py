@@ -19,7 +19,7 @@ from ...networks.embedder import Embedder
 from ...networks.loading import WEIGHTS, load_weights
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

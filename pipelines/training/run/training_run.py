@@ -24,7 +24,7 @@ from ..data.texts import LabelTexts
 from ..data.views import ImageViews
 from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
-from ..recipe.schema import Recipe
+from ..recipe.settings import Recipe
 from .checkpoints import EpochSelection, RunCheckpoints, RunState, newest_whole_checkpoint
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history

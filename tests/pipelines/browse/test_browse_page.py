@@ -147,7 +147,7 @@ def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(fo
 
 
 def test_a_folder_that_names_a_data_set_of_the_hub_fetches_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("hiertree.pipelines.stored_embeddings.embedded_pictures.load_input_images", None)
+    monkeypatch.setattr("hiertree.pipelines.stored_embeddings.embedded_files.load_input_images", None)
     folder = write(tmp_path / "remote", vectors(1, 1, 1))
     (folder / "manifest.json").write_text(json.dumps({"parameters": {"embedded": "hf-hub:OWNER/NAME"}}))
     embedded = read_embedded([folder])

@@ -24,7 +24,7 @@ from hiertree.pipelines.inference import GalleryIndex, TrainedModel
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]

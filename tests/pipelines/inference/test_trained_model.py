@@ -21,7 +21,7 @@ import hiertree as ht
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, InputError, ShapeError
 from hiertree.pipelines.inference import TrainedModel
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]

@@ -19,7 +19,7 @@ from hiertree.pipelines.labels import (
     fill_step,
     read_kept,
 )
-from hiertree.pipelines.labels.encode.encoders import clip_encoder
+from hiertree.pipelines.labels.encode import clip_encoder
 from hiertree.pipelines.labels.filling import FillStep, describe_filling, fill_by_texts
 from hiertree.pipelines.labels.landmark_images import EncodedImages, ImageFolder, StoredVectors
 from hiertree.pipelines.labels.landmarks import read_dropped

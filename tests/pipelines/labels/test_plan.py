@@ -15,7 +15,7 @@ from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ClusterSettings, build, clean_step, cluster_step, export_step, read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
 from hiertree.pipelines.labels.review.actions import Rename
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session
 
 
 def list_places(table):

@@ -17,7 +17,7 @@ from hiertree.pipelines.labels import (
     read_proposal,
 )
 from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
 from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store

@@ -18,7 +18,7 @@ from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
 from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.networks.settings import ModelSettings
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]

@@ -10,7 +10,7 @@ from torchvision.transforms.v2.functional import resize
 from hiertree.errors import RecipeError
 from hiertree.pipelines.networks.embedder import Embedder, embed_at_scales, require_sizes
 from hiertree.pipelines.networks.settings import ModelSettings
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.settings import EvaluationSettings
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner

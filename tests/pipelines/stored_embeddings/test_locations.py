@@ -15,7 +15,7 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
 Tiny = Callable[..., Recipe]

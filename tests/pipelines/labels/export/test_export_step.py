@@ -24,7 +24,7 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.export.step import describe_exported
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session
 from hiertree.tree import H_GLDV2_LEVELS
 
 

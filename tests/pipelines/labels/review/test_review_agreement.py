@@ -19,7 +19,7 @@ from hiertree.pipelines.labels.review.actions import MarkEither, MarkLabels, Mer
 from hiertree.pipelines.labels.review.agreement import cohen_kappa, compare, match_clusters
 from hiertree.pipelines.labels.review.log_file import replayed
 from hiertree.pipelines.labels.review.results import Outcome, read_outcome, write_review_table
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session
 from hiertree.pipelines.labels.review.state import initial_state
 
 ANNA = (

@@ -31,8 +31,7 @@ from hiertree.pipelines.labels.review.actions import (
 )
 from hiertree.pipelines.labels.review.log_file import History, Redo, Undo
 from hiertree.pipelines.labels.review.results import reviewed_proposal
-from hiertree.pipelines.labels.review.serving import open_review
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session, open_review
 from hiertree.pipelines.labels.review.state import State, initial_state
 
 RECORDED = Path(__file__).with_name("review_recorded.jsonl")

@@ -16,7 +16,7 @@ from hiertree.pipelines.labels.review import sampling
 from hiertree.pipelines.labels.review.actions import Check, MarkLabels, Move, Sample
 from hiertree.pipelines.labels.review.results import read_outcome, reviewed_proposal, write_review_table
 from hiertree.pipelines.labels.review.sampling import SampleResult, draw, next_sample, refit, sample_result, upper_bound
-from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.serving import Session
 from hiertree.pipelines.labels.review.state import initial_state
 
 

@@ -15,9 +15,9 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import HiertreeError
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.texts import LabelTexts
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 

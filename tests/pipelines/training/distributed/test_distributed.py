@@ -26,9 +26,9 @@ import hiertree
 from hiertree.datasets import load_synthetic
 from hiertree.errors import DeviceError
 from hiertree.metrics import evaluate_scores
-from hiertree.pipelines.training.distributed.devices import detect_launch
+from hiertree.pipelines.training.distributed.group import detect_launch
 from hiertree.pipelines.training.distributed.processes import Processes, randomness_by_rank
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history

@@ -27,7 +27,7 @@ from hiertree.pipelines.training.recipe.reading import (
     recipe_datasets,
     recipe_yaml,
 )
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.yaml_files import parse_yaml
 
 BASELINES = "fastap softbin-ap blackbox-ap smooth-ap sup-ap"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recipe_keys import TABLE, keys_table
 
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 
 
 def test_table_is_current():

@@ -204,7 +204,7 @@ EVERYTHING = (
         ("loss={name: own_code:plain, power: 1}", "training.accumulate=two_pass", "training.chunk_size=3",
          "model.freeze_batch_norm=true", "images.workers=2", "images.cache=false",
          "images.augmentation={name: own_code:noisy}"),
-        ("data={name: own_code:Pairs}", "optimizer={name: nadam, lr: 0.01}", "training.logger=csv",
+        ("data={name: own_code:Pairs}", "optimizer={name: nadam, lr: 0.01}", "training.logger=none",
          "schedule={name: CosineAnnealingWarmRestarts, T_0: 2, unit: step}", "training.ema_decay=0.9"),
         ("optimizer={name: 'timm.optim:Lamb', lr: 0.01}", "schedule={name: OneCycleLR, max_lr: 0.1, unit: step}",
          "loss={name: own_code:made_of_ours, alpha: 2}"),

@@ -19,9 +19,9 @@ from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import built_in_recipes, load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler, labels_for

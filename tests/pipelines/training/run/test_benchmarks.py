@@ -15,7 +15,7 @@ from hiertree.errors import OptionError, RecipeError
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.experiment import train

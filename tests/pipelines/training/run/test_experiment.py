@@ -432,19 +432,6 @@ def test_another_logger_is_named_by_one_key(tiny_recipe, tmp_path, monkeypatch):
         train(tiny_recipe("training.epochs=1", "training.logger=wandb"), tmp_path / "wandb")
 
 
-def test_csv_files_hold_every_step_of_a_resumed_run(tiny_recipe, tmp_path):
-    recipe = tiny_recipe("training.logger=csv", "training.checkpoint_every_steps=1")
-    break_at(3, recipe, tmp_path)
-    train(recipe, tmp_path)
-    rows = pd.concat([pd.read_csv(file) for file in sorted((tmp_path / "csv").glob("from-step-*/metrics.csv"))])
-    steps = rows.dropna(subset=["step/loss"])
-    assert steps["step"].tolist() == [1, 2, 3, 4, 5, 6]
-    losses = [row["loss"] for row in read_history(tmp_path / "history.jsonl")]
-    assert steps["step/loss"].to_numpy().reshape(3, 2).mean(axis=1) == pytest.approx(losses)
-    train(recipe, tmp_path, fresh=True)
-    assert [path.name for path in (tmp_path / "csv").iterdir()] == ["from-step-1"]
-
-
 def test_photographs_are_turned_upright_where_the_recipe_asks_for_it(tmp_path):
     from hiertree.pipelines.inference import load_model
 

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
 from hiertree.pipelines.training.data.splits import load_split
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train

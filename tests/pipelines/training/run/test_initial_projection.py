@@ -12,7 +12,7 @@ from hiertree.errors import RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.run import training_run
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.starting_weights import initialize_projection, principal_projection

@@ -17,7 +17,7 @@ from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, RecipeError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.training.data.splits import load_split
-from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
