@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -193,36 +194,53 @@ def level_sum(**changed: Any) -> losses.Loss:
 
 NUMBERS = ["a", None, [1], {}, math.nan, 10**400, True]
 INTEGERS = [*NUMBERS[:5], True, 1.5, -1]
+SCALES = [*NUMBERS, 0, -1.0]  # numbers above 0
+COUNTS = [*INTEGERS, 0]
 OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
-    *[(losses.SupHAP, name, NUMBERS) for name in ("alpha", "tau", "rho", "start")],
+    *[(losses.SupHAP, name, NUMBERS) for name in ("rho", "start")],
+    (losses.SupHAP, "tau", SCALES),
+    (losses.SupHAP, "split_by", ["rank"]),
+    (happier, "alpha", [*NUMBERS, -1.0]),
     *[(losses.SupHAP, name, ["a", [1], {}, math.nan]) for name in ("delta", "offset")],
     (losses.SupHAP, "level_weights", ["a", ["a"], {}, 0.5, [-1.0, 2.0]]),
     (losses.SmoothAP, "tau", NUMBERS),
-    (losses.SmoothAP, "level", ["a", [1], {}, 1.5, 0, True]),
-    (losses.SupRecall, "ks", ["a", None, 1.5, -1, [], ["a"], [0]]),
-    (losses.SupRecall, "tau_star", NUMBERS),
-    (losses.PairDecomposability, "alpha", NUMBERS),
-    (losses.PairDecomposability, "beta", NUMBERS),
-    *[(happier, name, INTEGERS) for name in ("num_classes", "embedding_size", "centers")],
+    *[(loss, "level", ["a", [1], {}, 1.5, 0, True]) for loss in (losses.SmoothAP, losses.TieAwareAP, losses.MIHash)],
+    (losses.SupRecall, "ks", ["a", None, 1.5, -1, [], ["a"], [0], (1.5,)]),
+    *[(loss, "tau_star", SCALES) for loss in (losses.SupRecall, losses.SmoothRecall)],
+    *[(losses.PairDecomposability, name, NUMBERS) for name in ("alpha", "beta")],
+    (losses.PairDecomposability, "reduction", ["sum"]),
+    (losses.ROADMAP, "decomposability", ["proxies", "proxy"]),
+    *[(happier, name, COUNTS) for name in ("num_classes", "embedding_size", "centers")],
     (happier, "lambda_", [*NUMBERS, 1.5]),
-    (happier, "eta", NUMBERS),
+    (happier, "eta", SCALES),
+    (happier, "center_temperature", [0]),
     (happier, "sampled_classes", ["a", [1], {}, 1.5, 0]),
-    *[(losses.TieAwareAP, name, NUMBERS) for name in ("alpha", "alpha_factor")],
-    (losses.TieAwareAP, "alpha_every", INTEGERS),
-    (losses.TieAwareAP, "num_bins", ["a", [1], {}, 1.5, 0]),
-    (losses.FastAP, "num_bins", INTEGERS),
-    (losses.BlackboxAP, "blackbox_lambda", NUMBERS),
-    (losses.BlackboxAP, "margin", NUMBERS),
-    (csl, "scale", NUMBERS),
-    (csl, "margins", ["a", [1], 1.5, ["a", "b"]]),
-    (csl, "embedding_size", INTEGERS),
+    (happier, "initial", ["small", 0, -1.0, math.nan, None]),
+    *[(losses.TieAwareAP, name, SCALES) for name in ("alpha", "alpha_factor")],
+    (losses.TieAwareAP, "alpha_every", COUNTS),
+    (losses.TieAwareNDCG, "alpha_factor", [0.5]),
+    *[(loss, "num_bins", ["a", [1], {}, 1.5, 0]) for loss in (losses.TieAwareAP, losses.TieAwareNDCG)],
+    (losses.HashNet, "slope", [0]),
+    *[(loss, name, [-1]) for loss, name in ((losses.HashNet, "positive_weight"), (losses.DTSH, "margin"))],
+    (losses.DPSH, "quantization", [-1]),
+    (losses.FastAP, "num_bins", COUNTS),
+    (losses.SoftBinAP, "num_bins", [1]),
+    (losses.BlackboxAP, "blackbox_lambda", SCALES),
+    (losses.BlackboxAP, "margin", [*NUMBERS, -1.0]),
+    (csl, "scale", SCALES),
+    (csl, "margins", ["a", [1], 1.5, ["a", "b"], (0.2,)]),
+    (csl, "embedding_size", COUNTS),
     (memory, "loss", ["a", None, torch.nn.Identity()]),
-    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size", "warm_up")],
+    (memory, "warm_up", INTEGERS),
+    *[(memory, name, COUNTS) for name in ("embedding_size", "num_levels", "size")],
+    *[(memory, name, value) for name, value in (("enqueue", ["never"]), ("from_epoch", [-1]))],
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),
     *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor")],
-    (losses.GrowingAlpha, "every", INTEGERS),
+    (losses.GrowingAlpha, "every", COUNTS),
+    (partial(losses.Hyperbolic, losses.SupAP()), "curvature", [0]),
+    *[(partial(losses.HIER, losses.SupAP(), SIZE), name, [0]) for name in ("temperature", "neighbors")],
 ]
 
 

@@ -394,8 +394,6 @@ def test_sup_hap_splits_by_the_relevance_of_its_own_table():
     torch.testing.assert_close(
         HAPPIER(3, 4, split_by="relevance").double().terms(embeddings, paths)["SupHAP"], expected
     )
-    with pytest.raises(OptionError, match="split_by='rank'"):
-        SupHAP(split_by="rank")  # type: ignore[arg-type] # on purpose
 
 
 def test_a_recall_at_tau_star_1_is_that_of_the_equation_without_a_limit():

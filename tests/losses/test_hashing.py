@@ -402,31 +402,6 @@ def test_bad_input_is_refused():
         loss_of("ndcg", scores, levels, 1, num_bits=0)
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: TieAwareAP(alpha=0), "alpha=0"),
-        (lambda: TieAwareAP(level=0), "level=0"),
-        (lambda: TieAwareNDCG(num_bins=0), "num_bins=0"),
-        (lambda: TieAwareNDCG(alpha_factor=0.5), r"factor=0\.5"),
-        (lambda: GrowingAlpha(every=0), "every=0"),
-        (lambda: HashNet(slope=0), "slope=0"),
-        (lambda: HashNet(positive_weight=-1), "positive_weight=-1"),
-        (lambda: DPSH(quantization=-1), "quantization=-1"),
-        (lambda: DTSH(margin=-1), "margin=-1"),
-        (lambda: MIHash(level=0), "level=0"),
-    ],
-)
-def test_options_outside_their_range_are_refused(make, name):
-    with pytest.raises(OptionError, match=name):
-        make()
-
-
-def test_options_show_in_the_representation():
-    assert repr(TieAwareAP(alpha=2.0)) == "TieAwareAP(level=finest, alpha=2.0, num_bins=bits, simplified=False)"
-    assert repr(TieAwareNDCG(num_bins=4)) == "TieAwareNDCG(alpha=1.0, num_bins=4, simplified=False)"
-
-
 def digits() -> tuple[Tensor, Tensor]:
     """1,797 images of 8 × 8 pixels, and paths: even or odd, digit."""
     from sklearn.datasets import load_digits

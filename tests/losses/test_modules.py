@@ -378,23 +378,6 @@ def test_input_that_does_not_fit_is_refused():
         loss(torch.ones(24, 3, dtype=torch.int64), paths)
 
 
-def test_options_outside_their_range_are_refused():
-    for make in (
-        lambda: SupHAP(tau=0),
-        lambda: HAPPIER(3, 2, lambda_=1.5),
-        lambda: HAPPIER(0, 2),
-        lambda: HAPPIER(3, 2, alpha=-1.0),
-        lambda: SupAP(level=0),
-        lambda: PairDecomposability(beta=float("nan")),
-        lambda: ProxyDecomposability(3, 2, eta=-1),
-        lambda: PairDecomposability(reduction="sum"),
-        lambda: ROADMAP(decomposability="proxies"),
-        lambda: ROADMAP(decomposability="proxy"),
-    ):
-        with pytest.raises(OptionError):
-            make()
-
-
 def test_a_class_without_a_proxy_is_refused_by_row():
     with pytest.raises(PathError, match="finest id 9 in row 1"):
         HAPPIER(9, 2)(torch.eye(2), torch.tensor([[0, 8], [0, 9]]))

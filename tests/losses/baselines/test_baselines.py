@@ -28,7 +28,6 @@ from hiertree.losses import (
     SoftBinAP,
     SupAP,
     SupHAP,
-    SupRecall,
     functional,
 )
 from hiertree.losses import decomposability as _proxies
@@ -149,8 +148,6 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory():
     assert float(FastAP(num_bins=19)(embeddings, paths)) == pytest.approx(
         float(SoftBinAP(num_bins=20)(embeddings, paths))
     )
-    with pytest.raises(OptionError, match="num_bins=1"):
-        SoftBinAP(num_bins=1)
 
 
 @pytest.mark.parametrize("lambda_", [0.5, 4.0, 50.0])
@@ -260,8 +257,6 @@ def test_csl_refuses_what_it_has_no_proxy_for():
         loss(torch.eye(2), torch.tensor([0, 1]))
     with pytest.raises(PathError, match="finest id 3 twice"):
         CSL(torch.tensor([[0, 3], [1, 3]]), 2)
-    with pytest.raises(OptionError, match="margins"):
-        CSL(torch.tensor([[0, 0], [1, 1]]), 2, margins=(0.2,))
 
 
 @pytest.mark.parametrize("centers", [1, 3])
@@ -314,8 +309,6 @@ def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers, monkeypa
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
     )
-    with pytest.raises(OptionError, match="center_temperature=0"):
-        HAPPIER(5, SIZE, center_temperature=0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of its memory from /proc")
@@ -372,21 +365,3 @@ def test_similarity_mixup_leaves_evaluation_alone():
     mixing, baseline = SmoothRecall(similarity_mixup=True), SmoothRecall()
     assert float(mixing(embeddings, paths)) != float(baseline(embeddings, paths))
     assert float(mixing.eval()(embeddings, paths)) == float(baseline(embeddings, paths))
-
-
-def test_options_outside_their_range_are_refused():
-    for make in (
-        lambda: SupRecall(ks=()),
-        lambda: SupRecall(ks=(0,)),
-        lambda: SupRecall(ks=(1.5,)),  # type: ignore[arg-type] # on purpose
-        lambda: SmoothRecall(tau_star=0.0),
-        lambda: BlackboxAP(blackbox_lambda=0.0),
-        lambda: BlackboxAP(margin=-1.0),
-        lambda: FastAP(num_bins=0),
-        lambda: CSL(torch.tensor([[0, 0]]), 0),
-        lambda: CSL(torch.tensor([[0, 0]]), 2, scale=-1.0),
-        lambda: ProxyDecomposability(3, 2, centers=0),
-        lambda: ProxyDecomposability(3, 2, sampled_classes=0),
-    ):
-        with pytest.raises(OptionError):
-            make()

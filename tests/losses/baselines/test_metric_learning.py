@@ -148,12 +148,6 @@ def test_proxies_start_as_far_out_as_asked(initial, deviation):
     )
 
 
-@pytest.mark.parametrize("initial", ["small", 0, -1.0, float("nan"), None])
-def test_another_start_of_proxies_is_refused(initial):
-    with pytest.raises(OptionError, match="initial"):
-        ProxyDecomposability(5, 4, initial=initial)
-
-
 def test_a_mask_says_which_items_meet_the_proxies():
     embeddings, paths = batch()
     loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5)

@@ -140,12 +140,6 @@ def test_what_does_not_fit_the_memory_is_refused():
     with pytest.raises(EmbeddingError, match="rows: 3"):
         loss(batch(0)[0].index_fill(0, torch.tensor([3]), float("nan")), batch(0)[1])
     assert loss.num_remembered == 0
-    with pytest.raises(OptionError, match="enqueue='never'"):
-        memory_of(SupAP(), enqueue="never")
-    with pytest.raises(OptionError, match="size=0"):
-        memory_of(SupAP(), size=0)
-    with pytest.raises(OptionError, match="from_epoch=-1"):
-        memory_of(SupAP(), from_epoch=-1)
 
 
 def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its_epoch_on():
