@@ -7,9 +7,8 @@ import copy
 import pytest
 import torch
 from every_loss import CLASSES, LOSSES, SIZE
-from torch import Tensor
 
-from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, ProxyDecomposability, PytorchMetricLearning, SupAP
+from hiertree.losses import CrossBatchMemory, HiMulCon, ProxyDecomposability, PytorchMetricLearning, SupAP
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
 WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
@@ -18,7 +17,7 @@ OF_PAIRS = [
 ]
 
 
-def in_part(seed: int, num_items: int = 24) -> tuple[Tensor, Tensor, Tensor]:
+def in_part(seed, num_items=24):
     """Embeddings, paths with some unknown rests, and the same with a class of its own for each."""
     generator = torch.Generator().manual_seed(seed)
     fine = torch.randint(0, CLASSES, (num_items,), generator=generator)
@@ -32,7 +31,7 @@ def in_part(seed: int, num_items: int = 24) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def value_and_gradient(loss: Loss, embeddings: Tensor, paths: Tensor) -> tuple[Tensor, Tensor]:
+def value_and_gradient(loss, embeddings, paths):
     torch.manual_seed(3)
     leaf = embeddings.clone().requires_grad_()
     value = loss(leaf, paths)

@@ -32,9 +32,9 @@ CHANGES = {
 }
 
 
-def follow(page: str) -> None:
+def follow(page):
     """Do what each block says, in order."""
-    names: dict[str, object] = {}
+    names = {}
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE):
         if language == "python":
             exec(compile(block, "images.md", "exec"), names)
@@ -45,25 +45,24 @@ def follow(page: str) -> None:
                 run(line)
 
 
-def run(line: str) -> None:
+def run(line):
     """One line of a shell; a page that is served until Ctrl-C is opened and left."""
     if line.startswith("hiertree browse"):
         command = [sys.executable, "-m", *line.split(), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
-            assert served.stdout is not None
             assert "http://127.0.0.1" in served.stdout.readline()
             served.terminate()
     elif line.startswith("hiertree"):
         printed_by(line)
 
 
-def draw_groceries(folder: Path) -> None:
+def draw_groceries(folder):
     """Images with the lists and the table of classes of the Grocery Store data set, and a table of one's own photos."""
     drawn = ht.datasets.load_synthetic("test", families=2, kinds=2, instances=8, images=4)
     labels = [drawn.tree.labels_of(path) for path in drawn.paths]
     varieties = dict.fromkeys((kind, variety) for _, kind, variety in labels)
     products = list(dict.fromkeys(kind for kind, _ in varieties))
-    lines: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    lines = {"train": [], "val": [], "test": []}
     for index, (family, kind, variety) in enumerate(labels):
         split = list(lines)[index % 3]
         file = f"{split}/{family}/{kind}/{index}.jpg"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 Rows = Sequence[Sequence[float]]
 
 
-def point(vector: Sequence[float], curvature: float, radius: float, scale: float) -> list[float]:
+def point(vector, curvature, radius, scale):
     """The exponential map at the origin, of the vector cut to a norm (Ermolov et al., CVPR 2022)."""
     norm = scale * math.sqrt(sum(x * x for x in vector))
     cut = [scale * x * min(1.0, radius / norm) for x in vector]
@@ -16,7 +16,7 @@ def point(vector: Sequence[float], curvature: float, radius: float, scale: float
     return [math.tanh(length) / length * x for x in cut]
 
 
-def distance(x: Sequence[float], y: Sequence[float], curvature: float) -> float:
+def distance(x, y, curvature):
     """2/√c·artanh(√c·|−x ⊕ y|), ⊕ the addition of Möbius."""
     xx, yy = sum(a * a for a in x), sum(b * b for b in y)
     xy = -sum(a * b for a, b in zip(x, y, strict=True))
@@ -26,21 +26,13 @@ def distance(x: Sequence[float], y: Sequence[float], curvature: float) -> float:
     return 2 / math.sqrt(curvature) * math.atanh(math.sqrt(curvature) * norm)
 
 
-def softmax(logits: Sequence[float]) -> list[float]:
+def softmax(logits):
     largest = max(logits)
     exponentials = [math.exp(logit - largest) for logit in logits]
     return [e / sum(exponentials) for e in exponentials]
 
 
-def ancestor_losses(
-    distances: Rows,
-    at: Rows,
-    triplets: Sequence[tuple[int, int, int]],
-    noise: Sequence[Rows],
-    *,
-    tau: float,
-    delta: float,
-) -> list[float]:
+def ancestor_losses(distances, at, triplets, noise, *, tau, delta):
     """The loss of each triplet, as a function whose derivative at ``at`` is the straight-through one.
 
     The weights of the ancestors are hard ones at ``at``, and change from there as the soft ones do.
@@ -64,7 +56,7 @@ def ancestor_losses(
     return losses
 
 
-def neighbors(similarities: Rows, number: int) -> list[set[int]]:
+def neighbors(similarities, number):
     """The reciprocal nearest neighbors of each item, which is the first of its own nearest."""
     size = len(similarities)
     nearest = []

@@ -10,7 +10,6 @@ import json
 import tarfile
 import urllib.error
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +25,12 @@ from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 def fetch():
     file = Path(__file__).parents[3] / "benchmarks" / "fetch.py"
     spec = importlib.util.spec_from_file_location("fetch", file)
-    assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    spec.loader.exec_module(module)
     return module
 
 
-def repository(fetch: Any, shared: Path, *, photos: int, cut: bool = False) -> bytes:
+def repository(fetch, shared, *, photos, cut=False):
     """An archive of the repository with its two tables, and some drawn photos."""
     clean = b"\xef\xbb\xbflandmark_id,image_id,url\n"
     tables = {"landmarks_washington_full.csv": (shared / "landmarks_washington_full.csv").read_bytes()}
@@ -71,7 +69,7 @@ def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_pat
 
 
 def test_without_a_connection_the_error_names_the_address(fetch, tmp_path, monkeypatch):
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise urllib.error.URLError("no route")
 
     monkeypatch.setattr(fetch.urllib.request, "urlopen", refuse)
@@ -84,7 +82,7 @@ def test_without_a_connection_the_error_names_the_address(fetch, tmp_path, monke
     assert (tmp_path / "pairs.csv").read_text().splitlines()[1:] == ["arch dam,dam,2,2", "dam,dam,1,1"]
 
 
-def shared_rows(file: Path) -> list[list[str]]:
+def shared_rows(file):
     with file.open(encoding="utf-8", newline="") as table:
         return list(csv.reader(table))[1:]
 

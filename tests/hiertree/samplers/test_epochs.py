@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from hiertree.samplers import ClassBalancedSampler, DistributedBatches
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind):
-    def epoch(index: int, seed: int = 0) -> list[list[int]]:
+    def epoch(index, seed=0):
         sampler = samplers(seed)[kind]
         sampler.set_epoch(index)
         return list(sampler)
@@ -78,7 +76,7 @@ def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time
     limit = options["images_per_class"] + more
     sampler = build((paths, {**options, "reduce_per_class": limit}))
     names = [str(row) for row in np.atleast_2d(paths.T).T.tolist()]
-    items_by_class: dict[str, set[int]] = {}
+    items_by_class = {}
     for batch in sampler:
         for item in batch:
             items_by_class.setdefault(names[item], set()).add(item)
@@ -121,7 +119,7 @@ def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case, epoch,
     assert list(resumed) == batches
 
 
-def epochs_of(sampler: Any, count: int) -> list[list[list[int]]]:
+def epochs_of(sampler, count):
     """The batches of the first epochs, each chosen by its number."""
     epochs = []
     for epoch in range(count):
@@ -130,11 +128,11 @@ def epochs_of(sampler: Any, count: int) -> list[list[list[int]]]:
     return epochs
 
 
-def shared(kind: int) -> DistributedBatches:
+def shared(kind):
     return DistributedBatches(samplers()[kind], rank=1, world_size=2)
 
 
-KINDS: list[Callable[[], Any]] = [
+KINDS = [
     *(partial(lambda kind: samplers()[kind], kind) for kind in range(3)),
     partial(shared, 1),
 ]

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor
 
 from hiertree.errors import EmbeddingError, MissingResourceError, OptionError, PathError, ShapeError
 from hiertree.losses import (
@@ -27,7 +26,7 @@ library = pytest.importorskip("pytorch_metric_learning.losses")
 miners = pytest.importorskip("pytorch_metric_learning.miners")
 
 
-def batch(seed: int = 0, num_items: int = 16) -> tuple[Tensor, Tensor]:
+def batch(seed=0, num_items=16):
     generator = torch.Generator().manual_seed(seed)
     fine = torch.randint(0, 6, (num_items,), generator=generator)
     return torch.randn(num_items, 5, generator=generator), torch.stack([fine // 2, fine], dim=1)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
-from hiertree.losses import HAPPIER, CrossBatchMemory, Loss, PytorchMetricLearning, SupAP, SupHAP, large_batch_backward
+from hiertree.losses import HAPPIER, CrossBatchMemory, PytorchMetricLearning, SupAP, SupHAP, large_batch_backward
 
 SIZE = 5
 
 
-def batch(seed: int, num_items: int = 8) -> tuple[Tensor, Tensor]:
+def batch(seed, num_items=8):
     generator = torch.Generator().manual_seed(seed)
     fine = torch.randint(0, 6, (num_items,), generator=generator)
     embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
     return embeddings, torch.stack([fine // 2, fine], dim=1)
 
 
-def memory_of(loss: Loss, size: int = 64, **options: object) -> CrossBatchMemory:
-    return CrossBatchMemory(loss, SIZE, 2, size=size, **options).double()  # type: ignore[arg-type] # of one test
+def memory_of(loss, size=64, **options):
+    return CrossBatchMemory(loss, SIZE, 2, size=size, **options).double()
 
 
 @pytest.mark.parametrize("enqueue", ["before", "after"])
@@ -156,7 +156,7 @@ def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its
     torch.testing.assert_close(loss(*batch(2)), expected)
 
 
-def network(dropout: float) -> nn.Module:
+def network(dropout):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(7, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, SIZE)).double()
 

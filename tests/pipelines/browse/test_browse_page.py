@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ SPECIES = ["lark", "wren", "pike", "carp"]  # two classes of two species, four i
 NASTY = "<img src=x onerror=alert(1)>"
 
 
-def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, labels: bool = True) -> Path:
+def write(folder, vectors, *, names=None, labels=True):
     """A folder as ``hiertree embed`` writes it."""
     folder.mkdir()
     columns = {"image": names or [f"{row}.png" for row in range(16)]}
@@ -35,7 +34,7 @@ def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, 
     return folder
 
 
-def vectors(*weights: float) -> np.ndarray:
+def vectors(*weights):
     """Embeddings in which class, species and image each weigh so much."""
     rows = np.arange(16)
     columns = zip(weights, (rows // 8, rows // 4, rows), strict=True)

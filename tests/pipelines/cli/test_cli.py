@@ -23,7 +23,7 @@ from hiertree.pipelines.cli.checked_paths import CheckedCommand
 LANDMARKS = ROOT / "pipelines" / "landmarks.csv"
 
 
-def _commands(group: click.Group) -> list[click.Command]:
+def _commands(group):
     context = click.Context(group)
     subcommands = [group.get_command(context, name) for name in group.list_commands(context)]
     nested = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import timm
@@ -53,7 +52,7 @@ def own_networks(tmp_path, monkeypatch):
     return folder
 
 
-def trained(recipe: Recipe, out: Path) -> Embedder:
+def trained(recipe, out):
     """The network of a run, embedding as the run did."""
     train(recipe, out)
     name = recipe.model.backbone

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +36,7 @@ def photos(tmp_path_factory):
     return folder
 
 
-def files(photos: Path) -> list[Path]:
+def files(photos):
     return sorted(photos.glob("*/*/*.png"))
 
 
@@ -61,7 +59,7 @@ def test_a_network_of_timm_embeds_as_timm_does(name, photos, tmp_path):
     overrides = (f"model.pretrained={tmp_path / 'weights.safetensors'}", *HERE)
     embedded = embed(f"timm:{name}", photos, tmp_path / "out", overrides=overrides)
     network.eval().reset_classifier(0)
-    view: Any = timm.data.create_transform(**config)
+    view = timm.data.create_transform(**config)
     with torch.inference_mode():
         expected = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
@@ -104,7 +102,7 @@ def test_the_crop_follows_the_size():
 def test_views_of_a_pretrained_network_are_its_librarys_pixel_by_pixel(name, shape):
     noise = np.random.default_rng(0).integers(0, 255, (*shape, 3), dtype=np.uint8)
     config = timm.data.resolve_data_config(pretrained_cfg=vars(timm.get_pretrained_cfg(name)))
-    transform: Any = timm.data.create_transform(**config, normalize=False)
+    transform = timm.data.create_transform(**config, normalize=False)
     views = ImageViews(as_image_source(Image.fromarray(noise)), pretrained_recipe(f"timm:{name}").images)
     assert torch.equal(views[BatchKey(0, 0, [0])].images[0], transform(Image.fromarray(noise)))
 
@@ -117,7 +115,7 @@ def test_open_clips_longer_side_with_a_border_is_its_own(photos, tmp_path, monke
     weights = {"mean": (0.5,) * 3, "std": (0.2,) * 3, "resize_mode": "longest", "interpolation": "bilinear"}
     monkeypatch.setitem(_PRETRAINED, MODEL, {"wide": weights})
     recipe = pretrained_recipe(f"open_clip:{MODEL}/wide")
-    view: Any = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
+    view = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
     preprocessing = preprocessing_of(recipe.images, recipe.model)
     assert (preprocessing.mean, preprocessing.std, preprocessing.border) == ((0.5,) * 3, (0.2,) * 3, (0, 0, 0))
     views = ImageViews(as_image_source(photos), recipe.images)[BatchKey(0, 0, [0])].images

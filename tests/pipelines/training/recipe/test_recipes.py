@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable
 from itertools import chain, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,7 +54,7 @@ Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory, request):
     """The overrides that point a recipe at small files of its benchmark, which are written once."""
-    folder_of_data: dict[str, Path] = {}
+    folder_of_data = {}
 
     def root_of(recipe):
         family = recipe.split("-", maxsplit=1)[0]
@@ -99,7 +98,7 @@ def _photos(folder):
 @pytest.fixture(scope="module")
 def splits():
     """Training views, training split and test split of a recipe; recipes of the same data share them."""
-    loaded: dict[str, tuple[ImageViews, ImageDataset, ImageDataset]] = {}
+    loaded = {}
 
     def of(recipe):
         sections = recipe.as_dict()
