@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,7 @@ import reference_hashing as reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from loss_loops import labeled_batch
 
 from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
@@ -183,11 +185,7 @@ def made(name):
     return {**LOSSES, **EARLIER}[name]()
 
 
-def batch(num_items=20, num_bits=12, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 6, (num_items,), generator=generator)
-    embeddings = torch.randn(num_items, num_bits, generator=generator, dtype=torch.float64)
-    return embeddings, torch.stack([fine // 3, fine], dim=1)
+batch = partial(labeled_batch, num_items=20, size=12, branching=3)
 
 
 @every_tie_aware_loss
@@ -234,7 +232,7 @@ def value_by_loops(name, codes, items, positive):
 
 @pytest.mark.parametrize("name", EARLIER)
 def test_an_earlier_loss_is_that_of_the_loops(name):
-    (embeddings, paths), (memory, memory_paths) = batch(), batch(30, seed=1)
+    (embeddings, paths), (memory, memory_paths) = batch(), batch(1, 30)
     embeddings = embeddings.requires_grad_()
     paths[0], level = 9, 0 if name == "MIHash of few bins" else 1
     bounded = torch.tanh if name.split(maxsplit=1)[0] in ("HashNet", "MIHash") else lambda numbers: numbers
@@ -246,14 +244,14 @@ def test_an_earlier_loss_is_that_of_the_loops(name):
 
 
 def test_triplets_take_bounded_memory_at_a_time(monkeypatch):
-    embeddings, paths = batch(40)
+    embeddings, paths = batch(0, 40)
     all_at_once = DTSH()(embeddings, paths)
     monkeypatch.setitem(_all_pairs.PAIRS_AT_ONCE, "cpu", 50)
     torch.testing.assert_close(DTSH()(embeddings, paths), all_at_once)
 
 
 def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set():
-    embeddings, paths = batch(12)
+    embeddings, paths = batch(0, 12)
     loss = CrossBatchMemory(DPSH(), 12, 2, size=12, enqueue="before").double()
     loss(embeddings[:6], paths[:6])
     leaf = embeddings[6:].clone().requires_grad_()
@@ -265,8 +263,8 @@ def test_the_memory_of_dpsh_is_the_embeddings_of_a_training_set():
 
 @every_loss
 def test_gradient_reaches_embeddings_and_a_memory(name):
-    embeddings, paths = batch(4, 5)
-    memory, memory_paths = batch(9, 5, seed=1)
+    embeddings, paths = batch(0, 4, size=5)
+    memory, memory_paths = batch(1, 9, size=5)
     loss = made(name)
     assert torch.autograd.gradcheck(
         lambda e, m: loss(e, paths, m, memory_paths), (embeddings.requires_grad_(), memory.requires_grad_())
@@ -365,7 +363,7 @@ def test_alpha_grows_by_epochs_inside_whatever_wraps_the_loss():
 
 
 def test_packed_codes_have_the_distances_of_the_signs():
-    embeddings, _ = batch(num_bits=19)
+    embeddings, _ = batch(size=19)
     codes = binary_codes(embeddings)
     assert codes.shape == (20, 3)
     unpacked = np.unpackbits(codes, axis=1)[:, :19]

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from largest_tensor import LargestTensor
+from loss_loops import labeled_batch, losses_and_loops
 from loss_loops import loops as loops_of_pairs
-from loss_loops import losses_and_loops
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hiertree import losses
@@ -103,12 +103,7 @@ def test_every_public_loss_is_tested_here_or_in_a_file_of_its_own():
     assert classes - {type(made(name)).__name__ for name in (*LOSSES, *MORE)} == ELSEWHERE
 
 
-def batch(seed=0, num_items=24, dtype=torch.float64):
-    """Embeddings and (n, 2) paths: three super-categories of four classes, unequal in size and unsorted."""
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, NUM_CLASSES, (num_items,), generator=generator)
-    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=dtype)
-    return embeddings, torch.stack([fine // 4, fine], dim=1)
+batch = partial(labeled_batch, num_items=24, size=SIZE, classes=NUM_CLASSES, branching=4)
 
 
 def loops(objective, embeddings, paths):

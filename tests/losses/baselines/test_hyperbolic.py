@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import reference_baselines as baselines
 import reference_hyperbolic as reference
 import torch
+from loss_loops import labeled_batch
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.losses import (
@@ -29,11 +32,7 @@ SIZE = 5
 ROLES = ("query", "item")
 
 
-def batch(num_items=16, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 5, (num_items,), generator=generator)
-    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
-    return embeddings, torch.stack([fine // 2, fine], dim=1)
+batch = partial(labeled_batch, size=SIZE, classes=5)
 
 
 def distances_by_loops(rows, columns):
@@ -42,7 +41,7 @@ def distances_by_loops(rows, columns):
 
 
 def test_scores_of_pairs_are_minus_distances_in_the_ball():
-    (embeddings, paths), (memory, memory_paths) = batch(), batch(24, seed=1)
+    (embeddings, paths), (memory, memory_paths) = batch(), batch(1, 24)
     loss = Hyperbolic(SupCon(temperature=0.5, level=1), **BALL)
     terms = []
     for row, path in zip(distances_by_loops(embeddings, memory), paths, strict=True):
@@ -58,7 +57,7 @@ def test_scores_of_pairs_are_minus_distances_in_the_ball():
 
 @pytest.mark.parametrize(("curvature", "radius"), [(0.1, 2.3), (4.0, 3.0)])
 def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_losses(curvature, radius):
-    vectors = 3 * batch(40)[0]
+    vectors = 3 * batch(0, 40)[0]
     points = _hyperbolic.poincare_points(vectors, curvature=curvature, radius=radius, scale=0.5)
     distances = _hyperbolic.poincare_distances(points, points, curvature)
     lifted = {
@@ -86,7 +85,7 @@ def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(lo
 
 
 def test_of_embeddings_of_one_length_the_order_is_that_of_cosines():
-    unit = torch.nn.functional.normalize(batch(40)[0])
+    unit = torch.nn.functional.normalize(batch(0, 40)[0])
     points = Hyperbolic(SupCon(), scale=2.3).points(unit)
     distances = _hyperbolic.poincare_distances(points, points, 0.1)
     assert torch.equal((unit @ unit.T).argsort(dim=1), distances.argsort(dim=1, descending=True))
@@ -185,9 +184,9 @@ def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for():
 
 
 def test_items_that_are_no_queries_make_no_triplets():
-    embeddings, paths = batch(20)
+    embeddings, paths = batch(0, 20)
     loss = HIER(SupCon(), SIZE, num_proxies=9, neighbors=6).double()
-    memory, memory_paths = batch(8, seed=3)
+    memory, memory_paths = batch(3, 8)
     queries = torch.arange(20) < 12
     values = []
     for arguments in (
@@ -205,18 +204,18 @@ def test_items_that_are_no_queries_make_no_triplets():
 
 def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_loss():
     loss = HIER(SupAP(), SIZE, num_proxies=1).double()
-    embeddings = batch(2)[0].requires_grad_()
+    embeddings = batch(0, 2)[0].requires_grad_()
     terms = loss.terms(embeddings, torch.tensor([0, 1]))
     assert terms["HIER"].item() == 0
     loss.total(terms).backward()
     memory = CrossBatchMemory(HIER(SupAP(), SIZE, num_proxies=4, neighbors=3), SIZE, 1, size=20)
     for seed in (0, 1):
-        vectors, paths = batch(12, seed)
+        vectors, paths = batch(seed, 12)
         assert memory(vectors.float(), paths[:, 1]).isfinite()
 
 
 def test_grades_of_pairs_say_which_items_are_of_a_class():
-    embeddings, paths = batch(20)
+    embeddings, paths = batch(0, 20)
     graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
     plain = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
     for by_rows, by_labels in zip(graded, plain, strict=True):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 import torch
+from loss_loops import labeled_batch
 
 from hiertree.errors import EmbeddingError, MissingResourceError, OptionError, PathError, ShapeError
 from hiertree.losses import (
@@ -26,10 +28,7 @@ library = pytest.importorskip("pytorch_metric_learning.losses")
 miners = pytest.importorskip("pytorch_metric_learning.miners")
 
 
-def batch(seed=0, num_items=16):
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 6, (num_items,), generator=generator)
-    return torch.randn(num_items, 5, generator=generator), torch.stack([fine // 2, fine], dim=1)
+batch = partial(labeled_batch, dtype=torch.float32)
 
 
 PAIR_LOSSES = ["TripletMarginLoss", "MultiSimilarityLoss", "ContrastiveLoss", "NTXentLoss"]

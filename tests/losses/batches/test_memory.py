@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
+from loss_loops import labeled_batch
 from torch import nn
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
@@ -12,11 +15,7 @@ from hiertree.losses import HAPPIER, CrossBatchMemory, PytorchMetricLearning, Su
 SIZE = 5
 
 
-def batch(seed, num_items=8):
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 6, (num_items,), generator=generator)
-    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
-    return embeddings, torch.stack([fine // 2, fine], dim=1)
+batch = partial(labeled_batch, num_items=8, size=SIZE)
 
 
 def memory_of(loss, size=64, **options):

@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 from largest_tensor import LargestTensor
+from loss_loops import labeled_batch
 
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.pairs import blocks as _blocks
@@ -32,10 +33,8 @@ def _three_queries_at_a_time(monkeypatch, request):
 
 
 def batch(seed, num_items, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 6, (num_items,), generator=generator)
-    vectors = torch.randn(num_items, 5, generator=generator, dtype=dtype)
-    return vectors.requires_grad_(), torch.stack([fine // 2, fine], dim=1)
+    vectors, paths = labeled_batch(seed, num_items, dtype=dtype)
+    return vectors.requires_grad_(), paths
 
 
 @pytest.mark.parametrize("name", LOSSES)
