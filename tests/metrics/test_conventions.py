@@ -156,16 +156,6 @@ def test_masks_by_id_and_junk_leave_items_out_of_lists_and_counts(retrieval):
     np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
 
 
-def test_a_query_inside_its_gallery_is_masked_by_id_as_in_self_retrieval(retrieval):
-    embeddings, paths = retrieval
-    names = [f"image {i}" for i in range(60)]
-    by_id = evaluate(
-        embeddings, paths[:, 1], embeddings, paths[:, 1], protocol="dyml", query_ids=names, gallery_ids=names
-    )
-    by_index = evaluate(embeddings, paths[:, 1], protocol="dyml")
-    np.testing.assert_allclose(by_id.values, by_index.values, atol=1e-12)
-
-
 def test_distractors_and_queries_of_no_class_have_paths_that_are_unknown_throughout(retrieval):
     embeddings, paths = retrieval
     query_paths, gallery_paths = paths[:20].copy(), paths[20:].copy()

@@ -17,8 +17,6 @@ import yaml
 from packaging.requirements import Requirement
 from project import ROOT, SOURCE_FOLDERS, project_table, source_packages
 
-Installation = tuple[Path, Path]
-
 
 def new_python(folder, *installed):
     """The Python of a clean venv that holds what pip installs there; dependencies are lent by this environment."""

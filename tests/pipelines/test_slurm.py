@@ -132,7 +132,6 @@ def embedded(run, photos):
 
 
 EMBED = ("embed", "--format=parquet", "--shard-size=8")
-Variables = dict[str, str]
 
 
 def hiertree(*arguments, variables=None, launcher="", status=0):

@@ -17,10 +17,6 @@ def omniglot(shared_data):
     return shared_data / "omniglot"
 
 
-def pixels(dataset):
-    return {dataset.images.name(index): np.asarray(dataset.images[index]) for index in range(len(dataset))}
-
-
 def alphabets(dataset):
     return {str(leaf).split("/")[0] for leaf in dataset.drop_absent_classes().tree.leaves}
 

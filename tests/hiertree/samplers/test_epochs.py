@@ -31,20 +31,6 @@ def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind):
     assert epoch(3) != epoch(3, seed=1)
 
 
-@pytest.mark.parametrize("kind", [0, 1, 2])
-def test_the_state_counts_the_batches_yielded(kind):
-    sampler, fresh = samplers()[kind], samplers()[kind]
-    sampler.set_epoch(2)
-    batches = iter(sampler)
-    first = [next(batches) for _ in range(3)]
-    assert sampler.state_dict() == {"epoch": 2, "batch": 3}
-    fresh.load_state_dict(sampler.state_dict())
-    assert fresh.state_dict() == {"epoch": 2, "batch": 3}
-    other_rest = list(fresh)
-    fresh.set_epoch(2)
-    assert first + other_rest == list(fresh)
-
-
 def test_negative_labels_and_no_items_are_refused():
     with pytest.raises(PathError, match="negative"):
         ClassBalancedSampler([-1, 0], batch_size=1, images_per_class=1)
@@ -136,14 +122,6 @@ KINDS = [
     *(partial(lambda kind: samplers()[kind], kind) for kind in range(3)),
     partial(shared, 1),
 ]
-
-
-@pytest.mark.parametrize("build_one", KINDS)
-def test_each_new_iteration_is_a_new_epoch(build_one):
-    sampler, expected = build_one(), epochs_of(build_one(), 4)
-    assert [list(sampler) for _ in range(3)] == expected[:3]
-    sampler.set_epoch(1)
-    assert [list(sampler) for _ in range(3)] == expected[1:]
 
 
 def test_an_iteration_that_is_broken_off_or_never_begun_does_not_repeat_or_skip_an_epoch():

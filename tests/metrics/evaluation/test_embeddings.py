@@ -234,16 +234,6 @@ def test_a_duplicate_of_the_query_stays_and_the_query_itself_goes():
     assert result.skipped == {"AP": 1}
 
 
-def test_all_scores_equal_give_the_expectation_over_all_orders():
-    levels = [2, 2, 1, 0, 0, 0]
-    names = names_for(2)
-    result = evaluate_scores(np.zeros((1, 6), np.float32), [levels], metrics=names).per_query().iloc[0]
-    for name in names:
-        metric = reference_metric(name, 2)
-        values = reference.over_tied_orders(lambda strict, metric=metric: metric(strict, levels, False), [0.0] * 6)
-        assert result[name] == pytest.approx(np.mean(values), abs=1e-12), name
-
-
 def test_infinite_scores_rank_first_and_last():
     scores = np.array([[-np.inf, 0.0, np.inf, 1.0]], np.float32)
     for dtype in (np.float32, np.float64):

@@ -186,22 +186,6 @@ def test_bad_input_ends_with_status_2_a_sentence_and_no_traces(arguments, messag
     assert not (tmp_path / "out").exists()
 
 
-def test_unwritable_folder_is_an_error_not_a_traceback(tmp_path, capsys):
-    (tmp_path / "file").write_text("in the way")
-    assert run("labels", "build", LANDMARKS, "--out", tmp_path / "file" / "out") == 2
-    assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_evaluate_prints_the_table_and_the_convention(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    paths = np.stack([np.arange(20) // 10, np.arange(20) // 5], axis=1)
-    np.savez(tmp_path / "embeddings.npz", embeddings=rng.normal(size=(20, 4)).astype(np.float32), paths=paths)
-    assert run("evaluate", tmp_path / "embeddings.npz") == 0
-    printed = capsys.readouterr().out
-    assert "H-AP" in printed
-    assert "masked by index" in printed
-
-
 def test_a_terminal_of_another_encoding_is_no_error(tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "l.csv").write_text("kind,name\n" + "".join(f"k{row // 5},é{row // 2}\n" for row in range(10)))

@@ -6,7 +6,6 @@ import copy
 import json
 import shutil
 import sys
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -22,10 +21,7 @@ from hiertree.pipelines.inference import GalleryIndex
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
-
-Tiny = Callable[..., Recipe]
 
 
 def run_command(*arguments):

@@ -6,7 +6,6 @@ import json
 import pickle
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,7 @@ from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
-
-Tiny = Callable[..., Recipe]
 
 
 class Payload:

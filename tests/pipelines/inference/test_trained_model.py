@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import hiertree as ht
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, InputError, ShapeError
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 OVERRIDES = ("data.image_size=20", "images.resize=18", "evaluation.scales=[0.5, 1.0]", "training.epochs=1")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -12,11 +10,9 @@ from safetensors.torch import load_file
 from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 
-Tiny = Callable[..., Recipe]
 DECAY = 0.7
 AVERAGED = (f"training.ema_decay={DECAY}", "model.freeze_backbone_epochs=1", "evaluation.every=1")
 

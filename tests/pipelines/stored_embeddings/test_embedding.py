@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,6 @@ from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Places = tuple[Path, Path]  # of a run and its images
 FIRST = "part-00000-of-00003.parquet"  # the first of the shards of five images
 
 

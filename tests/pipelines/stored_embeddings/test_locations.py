@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 VALIDATED = ("validation={classes: 0.25}", "data.families=3", "sampler.batch_size=4", "training.epochs=2")
 
 

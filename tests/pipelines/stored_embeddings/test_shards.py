@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -169,25 +166,3 @@ def test_what_one_process_finds_wrong_is_one_error_of_all(damage, retrieval, tmp
     assert done.stderr.count("error: ") == 1, done.stderr
     assert (damage or "processes with different embeddings") in done.stderr
     assert not list(tmp_path.rglob("values.json"))
-
-
-def processes_of(launcher):
-    """Wait until all processes run; returns them by rank."""
-    while launcher.poll() is None:
-        children = {}
-        for child in psutil.Process(launcher.pid).children():
-            with suppress(psutil.Error, KeyError):
-                children[int(child.environ()["RANK"])] = child
-        if len(children) == PROCESSES:
-            return children
-        time.sleep(0.05)
-    return {}
-
-
-def test_launcher_ends_the_others_when_a_process_is_killed(tmp_path):
-    random = np.random.default_rng(0)
-    np.savez(tmp_path / "e.npz", embeddings=random.random((20_000, 64), np.float32), paths=np.arange(20_000) // 5)
-    process = launched(tmp_path / "e.npz", "--json", folder=tmp_path)
-    processes_of(process)[0].kill()
-    assert process.wait(timeout=300) != 0
-    assert "Signal 9 (SIGKILL)" in (tmp_path / "stderr").read_text()

@@ -15,7 +15,6 @@ import os
 import re
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +39,6 @@ COMMITS = {
     "HIER": "tjddus9597/HIER-CVPR23 3986a744a1a54fd357e307d1cb3f2e81910b9ffc",
 }
 RECIPES = {recipe.name: recipe for recipe in all_built_in_recipes() if recipe.dataset not in OURS}
-Facts = dict[str, Any]
 
 
 def rows(name):

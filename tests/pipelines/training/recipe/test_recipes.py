@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from itertools import chain, islice
 
 import numpy as np
@@ -13,14 +12,12 @@ import torch
 from benchmark_files import write_benchmark
 from PIL import Image
 
-from hiertree.datasets import ImageDataset
 from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.reading import built_in_recipes, load_recipe
-from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler, labels_for
@@ -47,8 +44,6 @@ FILES = {
 DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-product": "dyml-product"}  # one format
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
 
 
 @pytest.fixture(scope="module")
