@@ -58,8 +58,8 @@ def run(line):
 
 def draw_groceries(folder):
     """Images with the lists and the table of classes of the Grocery Store data set, and a table of one's own photos."""
-    drawn = ht.datasets.load_synthetic("test", families=2, kinds=2, instances=8, images=4)
-    labels = [drawn.tree.labels_of(path) for path in drawn.paths]
+    dataset = ht.datasets.load_synthetic("test", families=2, kinds=2, instances=8, images=4)
+    labels = [dataset.tree.labels_of(path) for path in dataset.paths]
     varieties = dict.fromkeys((kind, variety) for _, kind, variety in labels)
     products = list(dict.fromkeys(kind for kind, _ in varieties))
     lines = {"train": [], "val": [], "test": []}
@@ -67,7 +67,7 @@ def draw_groceries(folder):
         split = list(lines)[index % 3]
         file = f"{split}/{family}/{kind}/{index}.jpg"
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        drawn.images[index].save(folder / file)
+        dataset.images[index].save(folder / file)
         lines[split].append(f"{file}, {list(varieties).index((kind, variety))}, {products.index(kind)}\n")
     for split, rows in lines.items():
         (folder / f"{split}.txt").write_text("".join(rows))
@@ -76,17 +76,17 @@ def draw_groceries(folder):
     columns = [*header.split(","), "Product Description Path (str)"]
     pd.DataFrame(classes, columns=columns).to_csv(folder / "classes.csv", index=False)
     files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.jpg"))
-    own = [(file, file.split("/")[1], f"{file.split('/')[1:3]} {index % 4}") for index, file in enumerate(files)]
-    pd.DataFrame(own, columns=["file", "kind", "landmark"]).to_csv("photos.csv", index=False)
+    photo_rows = [(file, file.split("/")[1], f"{file.split('/')[1:3]} {index % 4}") for index, file in enumerate(files)]
+    pd.DataFrame(photo_rows, columns=["file", "kind", "landmark"]).to_csv("photos.csv", index=False)
     Path("photos").symlink_to(folder)
 
 
 def test_its_recipes_are_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     follow("\n".join(re.findall(r"^```yaml\n.*?^```$", PAGE, flags=re.DOTALL | re.MULTILINE)))
-    shown = printed_by("hiertree recipes show mine.yaml")
-    assert "levels: [kind, landmark]" in shown
-    assert "pretrained: efficientnet-lite0-57934424.pth" in shown
+    printed = printed_by("hiertree recipes show mine.yaml")
+    assert "levels: [kind, landmark]" in printed
+    assert "pretrained: efficientnet-lite0-57934424.pth" in printed
 
 
 @pytest.mark.nightly

@@ -38,14 +38,14 @@ def ancestor_losses(distances, at, triplets, noise, *, tau, delta):
     The weights of the ancestors are hard ones at ``at``, and change from there as the soft ones do.
     """
     losses = []
-    for number, members in enumerate(triplets):
+    for index, members in enumerate(triplets):
         weights, chosen = [], []
-        for group, drawn in zip((members[:2], members), (noise[0][number], noise[1][number]), strict=True):
+        for group, noise_of_triplet in zip((members[:2], members), (noise[0][index], noise[1][index]), strict=True):
             soft = []
             for of_items in (distances, at):
-                farthest = [max(of_items[item][p] for item in group) for p in range(len(drawn))]
-                soft.append(softmax([-d / tau + g for d, g in zip(farthest, drawn, strict=True)]))
-            best = max(range(len(drawn)), key=soft[1].__getitem__)
+                farthest = [max(of_items[item][p] for item in group) for p in range(len(noise_of_triplet))]
+                soft.append(softmax([-d / tau + g for d, g in zip(farthest, noise_of_triplet, strict=True)]))
+            best = max(range(len(noise_of_triplet)), key=soft[1].__getitem__)
             chosen.append(best)
             weights.append([(p == best) + now - then for p, (now, then) in enumerate(zip(*soft, strict=True))])
         loss = 0.0
@@ -56,11 +56,11 @@ def ancestor_losses(distances, at, triplets, noise, *, tau, delta):
     return losses
 
 
-def neighbors(similarities, number):
+def neighbors(similarities, count):
     """The reciprocal nearest neighbors of each item, which is the first of its own nearest."""
     size = len(similarities)
     nearest = []
     for i, row in enumerate(similarities):
         others = sorted((j for j in range(size) if j != i), key=lambda j, row=row: -row[j])
-        nearest.append({i, *others[: number - 1]})
+        nearest.append({i, *others[: count - 1]})
     return [{j for j in range(size) if j != i and j in nearest[i] and i in nearest[j]} for i in range(size)]

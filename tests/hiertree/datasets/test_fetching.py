@@ -30,10 +30,10 @@ def fetch():
     return module
 
 
-def repository(fetch, shared, *, photos, cut=False):
+def repository(fetch, tables_folder, *, photos, cut=False):
     """An archive of the repository with its two tables, and some drawn photos."""
     clean = b"\xef\xbb\xbflandmark_id,image_id,url\n"
-    tables = {"landmarks_washington_full.csv": (shared / "landmarks_washington_full.csv").read_bytes()}
+    tables = {"landmarks_washington_full.csv": (tables_folder / "landmarks_washington_full.csv").read_bytes()}
     tables["landmarks_washington_clean_images.csv"] = clean + b"161,00aa,http://x/y.jpg\n"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -49,9 +49,9 @@ def repository(fetch, shared, *, photos, cut=False):
 
 
 def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_path, monkeypatch):
-    shared = shared_data / "gldv2_washington"
+    tables_folder = shared_data / "gldv2_washington"
     monkeypatch.setattr(fetch, "PHOTOS", 171)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=171))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=171))
     fetch.fetch_washington(tmp_path)
     lines = (tmp_path / "gldv2_wa_images.csv").read_text(encoding="utf-8").splitlines()
     category = "http://commons.wikimedia.org/wiki/Category:Lime_Kiln_Point_State_Park"
@@ -60,10 +60,10 @@ def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_pat
     with fetch.zipfile.ZipFile(tmp_path / "gldv2_wa_112px.zip") as photos:
         assert len(photos.namelist()) == 171
         assert Image.open(photos.open("00aa.jpg")).size == (112, 112)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=171, cut=True))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=171, cut=True))
     with pytest.raises(MissingResourceError, match=r"landmarks_washington_full\.csv: expected SHA-256 2aaf89"):
         fetch.fetch_washington(tmp_path)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=2))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=2))
     with pytest.raises(MissingResourceError, match="2 photos: expected 171"):
         fetch.fetch_washington(tmp_path)
 

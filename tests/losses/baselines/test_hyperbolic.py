@@ -137,13 +137,13 @@ def test_triplets_are_of_reciprocal_neighbors_and_of_others():
     similarities = torch.rand(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     similarities = similarities + similarities.T
     valid = ~torch.eye(12, dtype=torch.bool)
-    drawn = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 400)
+    triplets = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 400)
     expected = reference.neighbors(similarities.tolist(), 5)
     rows = [i for i in range(12) if len(expected[i]) > 1]
     assert rows
-    assert drawn.shape == (3, 400 * len(rows))
+    assert triplets.shape == (3, 400 * len(rows))
     for i in rows:
-        of_i = drawn[:, drawn[0] == i]
+        of_i = triplets[:, triplets[0] == i]
         assert set(of_i[1].tolist()) == expected[i]
         assert set(of_i[2].tolist()) == set(range(12)) - expected[i] - {i}
 
@@ -217,8 +217,8 @@ def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_lo
 def test_grades_of_pairs_say_which_items_are_of_a_class():
     embeddings, paths = batch(0, 20)
     graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
-    plain = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
-    for by_rows, by_labels in zip(graded, plain, strict=True):
+    labeled_losses = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
+    for by_rows, by_labels in zip(graded, labeled_losses, strict=True):
         by_rows.load_state_dict(by_labels.state_dict())
         by_rows.compare_rows(lambda a, b: (paths[a, None, 1] == paths[b, 1]).byte().numpy(), 1)
         values = []

@@ -82,10 +82,10 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
 @pytest.mark.parametrize("size", [2, 300])  # of a class: hundreds of items between two positives, and few
 def test_so_it_is_however_many_items_lie_between_two_positives(device, size):
     embeddings, paths = exact(np.random.default_rng(size), 700), np.arange(700) // size
-    given = embeddings[::7], paths[::7], embeddings, paths
+    arrays = embeddings[::7], paths[::7], embeddings, paths
     for ties in ("average", "best"):
-        result = evaluate(*given, ties=ties, device=device)
-        np.testing.assert_array_equal(result.values, evaluate(*given, ties=ties).values)
+        result = evaluate(*arrays, ties=ties, device=device)
+        np.testing.assert_array_equal(result.values, evaluate(*arrays, ties=ties).values)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +164,9 @@ def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch)
 def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retrieval):
     embeddings, paths = (values[:90] for values in retrieval)
     options = {"compat": "official", "ties": "index"}
-    given = (embeddings.astype(np.float64), paths) * 2
+    arrays = (embeddings.astype(np.float64), paths) * 2
     np.testing.assert_allclose(
-        evaluate(*given, **options, device="cpu").values, evaluate(*given, **options).values, atol=1e-12
+        evaluate(*arrays, **options, device="cpu").values, evaluate(*arrays, **options).values, atol=1e-12
     )
 
 

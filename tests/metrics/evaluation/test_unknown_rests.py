@@ -53,19 +53,19 @@ def test_every_entry_point_counts_an_item_at_the_levels_that_are_known(seed, num
     levels = np.array([[level_of(query, item) for item in item_paths.tolist()] for query in paths.tolist()])
     options = {"metrics": names, "ties": ties}
     order = np.argsort(np.where(mask, -scores, np.inf), axis=1, kind="stable")
-    listed = order[:, : mask[0].sum()]
+    rankings = order[:, : mask[0].sum()]
     results = [
         evaluate(codes, paths, *gallery, **options),
         evaluate_codes(codes > 0, paths, None if gallery[0] is None else gallery[0] > 0, gallery[1], **options),
         evaluate_scores(scores, levels, valid=mask, num_levels=num_levels, **options),
     ]
     if ties == "index":  # the order of a list
-        results.append(evaluate_ranking(listed, query_paths=paths, gallery_paths=gallery[1], **options))
+        results.append(evaluate_ranking(rankings, query_paths=paths, gallery_paths=gallery[1], **options))
     assert (ht.levels(paths, item_paths) == levels).all()
     for query in range(5):
-        own = scores[query][mask[query]].tolist(), levels[query][mask[query]].tolist()
+        query_case = scores[query][mask[query]].tolist(), levels[query][mask[query]].tolist()
         for name in names:
-            expected = expected_value(reference_metric(name, num_levels), *own, ties)
+            expected = expected_value(reference_metric(name, num_levels), *query_case, ties)
             for result in results:
                 value = result.per_query()[name].iloc[query]
                 assert (None if np.isnan(value) else value) == pytest.approx(expected, abs=1e-12), name

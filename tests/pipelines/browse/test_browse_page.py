@@ -212,9 +212,9 @@ def test_texts_and_photographs_of_ones_own_are_searched_for(asking):
     assert status == 200
     assert answer["neighbors"][0]["name"] == "5.png"
     assert answer["neighbors"][0]["similarity"] == pytest.approx(1, abs=1e-5)
-    found = get(server, "/api/find?name=1.P")
-    assert [image["name"] for image in found["images"]] == ["1.png", "11.png"]
-    assert found["of"] == 2
+    hits = get(server, "/api/find?name=1.P")
+    assert [image["name"] for image in hits["images"]] == ["1.png", "11.png"]
+    assert hits["of"] == 2
 
 
 @pytest.mark.parametrize(

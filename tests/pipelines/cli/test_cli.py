@@ -79,8 +79,8 @@ def test_quiet_keeps_warnings_and_logs_back(tmp_path):
     arguments = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
     environment = {name: value for name, value in os.environ.items() if name != "HIERTREE_PROGRESS"}
     loud, quiet = (
-        subprocess.run([*arguments, *more], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-        for more in ([], ["--quiet"])
+        subprocess.run([*arguments, *flags], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+        for flags in ([], ["--quiet"])
     )
     assert "1 rows repeat an image" in loud.stderr
     assert loud.stderr.count("a.csv: levels kind, names image; name others by --levels\n") == 1

@@ -61,7 +61,7 @@ def writes(found):
 
 
 def test_every_command_that_writes_is_stopped():
-    writing = {name.removeprefix("hiertree ") for name, found in every_command(commands) if writes(found)}
+    writing = {name.removeprefix("hiertree ") for name, command in every_command(commands) if writes(command)}
     assert writing == {*CASES, *ELSEWHERE}
 
 

@@ -125,8 +125,8 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(sop, tmp_path, monk
 def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(sop, tmp_path, monkeypatch):
     run, _ = sop
     for folder, gray in (("a", 30), ("b", 200)):
-        for number in range(6):
-            write_image(tmp_path / folder / f"{number}.png", gray + number)
+        for index in range(6):
+            write_image(tmp_path / folder / f"{index}.png", gray + index)
     out, stack = tmp_path / "out", ImageViews._plain_batch
 
     def interrupted(self, indices):
@@ -322,10 +322,10 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
 ):
     run, _ = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
-    for number in range(8):
-        write_image(tmp_path / "flat" / f"{number}.png", 30 * number)
-        (tmp_path / "nested" / f"kind{number // 4}").mkdir(parents=True, exist_ok=True)
-        write_image(tmp_path / "nested" / f"kind{number // 4}" / f"L{number // 2}" / f"{number}.png", 30 * number)
+    for index in range(8):
+        write_image(tmp_path / "flat" / f"{index}.png", 30 * index)
+        (tmp_path / "nested" / f"kind{index // 4}").mkdir(parents=True, exist_ok=True)
+        write_image(tmp_path / "nested" / f"kind{index // 4}" / f"L{index // 2}" / f"{index}.png", 30 * index)
     embed(run, tmp_path / "flat", tmp_path / "unlabeled")
     assert "no sop is there: Stanford Online Products: Ebay_test.txt not in" in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"without labels.*--labels"):
@@ -333,7 +333,7 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
     embedded = embed(run, tmp_path / "nested", tmp_path / "labeled")
     assert "labels level_1, level_2 from the names of their folders" in capsys.readouterr().err
     assert np.array_equal(vectors(embedded.folder), vectors(tmp_path / "unlabeled"))
-    names = [f"{number}.png" for number in range(8)]
+    names = [f"{index}.png" for index in range(8)]
     table = pd.DataFrame({"image": names, "kind": np.arange(8) // 4, "place": np.arange(8) // 2})
     table.to_csv(tmp_path / "flat" / "photos.csv", index=False)
     embed(run, tmp_path / "flat" / "photos.csv", tmp_path / "listed")

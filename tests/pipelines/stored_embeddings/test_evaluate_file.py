@@ -656,8 +656,8 @@ def test_path_strings_and_missing_ranks_give_the_numbers_of_their_levels(retriev
     make_report([tmp_path / "e.npy"], tmp_path / "r.html", options={"labels": tmp_path / "p.csv", "separator": " > "})
     assert "path_1 (2) › path_2 (10)" in (tmp_path / "r.html").read_text()
     early = np.isin(np.arange(30), [0, 7, 22])
-    unknown = np.where(early[:, None] & [False, True], -1, paths)
-    expected = evaluate(embeddings, unknown).values
+    paths_known_in_part = np.where(early[:, None] & [False, True], -1, paths)
+    expected = evaluate(embeddings, paths_known_in_part).values
     for empty in (None, "", "#N/A", "NaT"):
         cut = frame.assign(name=frame["name"].where(~early, empty))[["kind", "name"]]
         np.testing.assert_array_equal(evaluate(embeddings, cut, uneven="unknown").values, expected)

@@ -28,11 +28,11 @@ HERE = ("images.workers=0", "training.device=cpu")
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for number in range(8):
-        class_folder = folder / f"kind{number // 4}" / f"L{number // 2}"
+    for index in range(8):
+        class_folder = folder / f"kind{index // 4}" / f"L{index // 2}"
         class_folder.mkdir(parents=True, exist_ok=True)
         small = Image.fromarray(random.integers(0, 255, (7, 9, 3), dtype=np.uint8))
-        small.resize((330, 250 + number)).save(class_folder / f"{number}.png")
+        small.resize((330, 250 + index)).save(class_folder / f"{index}.png")
     return folder
 
 

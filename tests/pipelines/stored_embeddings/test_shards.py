@@ -37,9 +37,9 @@ def shard(embeddings, leaf, rows, **more):
 def write(folder, embeddings, leaf):
     folder.mkdir()
     parts = []
-    for number, (start, stop) in enumerate(pairwise(CUTS)):
+    for index, (start, stop) in enumerate(pairwise(CUTS)):
         table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata({"hiertree.model": "aa"})
-        parts.append({"name": f"part-{number:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
+        parts.append({"name": f"part-{index:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
         pq.write_table(table, folder / parts[-1]["name"], row_group_size=7)
     manifest = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
     (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -52,9 +52,9 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     pq.write_table(rows_table, tmp_path / "whole.parquet")
     rows_table.drop_columns("embedding").to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     (tmp_path / "arrays").mkdir()
-    for number, rows in enumerate(np.split(embeddings, [11, 60])):
-        np.save(tmp_path / "arrays" / f"{number}.npy", rows)
-        save_file({"embeddings": rows}, tmp_path / f"{number}.safetensors")
+    for index, rows in enumerate(np.split(embeddings, [11, 60])):
+        np.save(tmp_path / "arrays" / f"{index}.npy", rows)
+        save_file({"embeddings": rows}, tmp_path / f"{index}.safetensors")
     expected = evaluate_file(tmp_path / "whole.parquet").values
     parquet = write(tmp_path / "parquet", embeddings, leaf)
     table = {"labels": tmp_path / "labels.csv"}
@@ -78,7 +78,7 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     assert not read_embeddings(tmp_path / "both.parquet", levels=["split"]).separate
 
 
-FIRST, LAST, NEXT = (f"part-0000{number}-of-00003.parquet" for number in (0, 2, 3))
+FIRST, LAST, NEXT = (f"part-0000{index}-of-00003.parquet" for index in (0, 2, 3))
 REST = np.arange(40, 90)  # rows of the last part
 
 
