@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 import reference_metrics as reference
 from hypothesis import given, settings
-from metric_cases import score_matrices
+from metric_cases import cosines, score_matrices
 
 import hiertree as ht
 from hiertree.errors import OptionError, PathError
 from hiertree.metrics import Rules, evaluate, evaluate_scores, overall, revisitop_levels
 from hiertree.metrics.conventions import COMPATIBLE, PROTOCOLS
-
-
-def cosines(a, b):
-    a, b = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (a, b))
-    return a @ b.T
 
 
 @pytest.fixture(scope="module")

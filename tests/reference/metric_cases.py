@@ -82,6 +82,21 @@ def _at_level(metric, level, scores, levels, paper):
     return metric(scores, levels, level, paper)
 
 
+def cosines(queries, items):
+    """(Q, N) cosines of rows."""
+    first, second = (np.asarray(rows, np.float64) for rows in (queries, items))
+    lengths = [np.linalg.norm(rows, axis=1) for rows in (first, second)]
+    return (first / lengths[0][:, None]) @ (second / lengths[1][:, None]).T
+
+
+def random_paths(random, num_items, num_levels, branching=3):
+    """Paths of a tree in which each node has so many children at most."""
+    paths = random.integers(0, branching, (num_items, num_levels))
+    for level in range(1, num_levels):
+        paths[:, level] += branching * paths[:, level - 1]  # a label has one parent
+    return paths
+
+
 @st.composite
 def score_matrices(draw, max_items=12, distinct=5):
     """Scores with many ties, perhaps infinite ones, levels, a mask with at least one item a row, and L."""

@@ -10,7 +10,7 @@ import reference_metrics as reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import names_for
+from metric_cases import names_for, random_paths
 from scipy.stats import hypergeom
 
 import hiertree as ht
@@ -21,9 +21,7 @@ TIES = ("average", "worst", "best", "paper", "index")
 
 
 def random_case(random, num_items, num_levels, num_bits):
-    paths = random.integers(0, 3, (num_items, num_levels))
-    for level in range(1, num_levels):
-        paths[:, level] += 3 * paths[:, level - 1]
+    paths = random_paths(random, num_items, num_levels)
     return random.random((num_items, num_bits)) < 0.5, paths
 
 

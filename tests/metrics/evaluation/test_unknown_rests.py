@@ -9,7 +9,7 @@ import reference_metrics as reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import names_for, reference_metric
+from metric_cases import names_for, random_paths, reference_metric
 from reference_losses import level_of
 
 import hiertree as ht
@@ -21,9 +21,7 @@ TIES = st.sampled_from(["average", "paper", "index"])
 
 def known_in_part(random, num_items, num_levels):
     """Paths of a small tree, most of them with an unknown rest."""
-    paths = random.integers(0, 2, (num_items, num_levels))
-    for level in range(1, num_levels):
-        paths[:, level] += 2 * paths[:, level - 1]
+    paths = random_paths(random, num_items, num_levels, branching=2)
     depth = random.integers(1, num_levels + 2, (num_items, 1))
     return np.where(np.arange(num_levels) < depth, paths, -1)
 
