@@ -20,18 +20,18 @@ ROOT = Path(__file__).resolve().parent.parent
 FUZZ_SHARE = 10  # one case in so many runs each time
 
 
-def pytest_configure() -> None:
+def pytest_configure():
     """Share the day's seed with the processes of pytest-xdist, and so the choice of cases."""
     os.environ.setdefault("HIERTREE_FUZZ_SEED", str(dt.date.today().toordinal()))
 
 
-def pytest_report_header() -> str:
+def pytest_report_header():
     """What repeats this run's choice of fuzz cases."""
     return f"one fuzz case in {FUZZ_SHARE}: HIERTREE_FUZZ_SEED={os.environ['HIERTREE_FUZZ_SEED']}; all: -m nightly"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave fuzz cases to the nightly run, but for a seeded tenth."""
     seed, all_of_them = os.environ["HIERTREE_FUZZ_SEED"], config.option.markexpr == "nightly"
     for item in items:

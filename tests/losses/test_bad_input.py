@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from hiertree import losses
 from hiertree.errors import HiertreeError, InputError, OptionError, ShapeError
@@ -20,7 +18,7 @@ NUM_CLASSES, SIZE = 3, 4
 EMBEDDINGS = torch.randn(6, SIZE, generator=torch.Generator().manual_seed(0))
 PATHS = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2]])
 MINED = (torch.tensor([0]), torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
-LOSSES: dict[str, Callable[[], losses.Loss]] = {
+LOSSES = {
     "SupHAP": losses.SupHAP,
     "SupHAP of weighted levels": lambda: losses.SupHAP(level_weights=(0.2, 0.8)),
     "SmoothRecall": lambda: losses.SmoothRecall(similarity_mixup=True),
@@ -40,7 +38,7 @@ LOSSES: dict[str, Callable[[], losses.Loss]] = {
     "CrossBatchMemory": lambda: losses.CrossBatchMemory(losses.SupHAP(), SIZE, 2, size=10),
     "DistributedLoss": lambda: losses.DistributedLoss(losses.SupHAP()),
 }
-BATCHES: dict[str, tuple[Any, Any]] = {
+BATCHES = {
     "rows of different lengths": ([[1.0, 2.0, 3.0, 4.0], [1.0]], PATHS[:2]),
     "paths of different lengths": (EMBEDDINGS, [[0, 0], [0], [0, 1], [0, 1], [1, 2], [1, 2]]),
     "embeddings that are strings": (np.full((6, SIZE), "a"), PATHS),
@@ -107,10 +105,9 @@ def test_paths_of_another_depth_than_at_construction_are_refused(name, depth):
 def test_a_mask_may_be_an_array_or_a_list_of_booleans_and_nothing_else(name):
     mask = torch.rand(6, 6, generator=torch.Generator().manual_seed(1)) < 0.7
 
-    def value(valid: object) -> Tensor:
+    def value(valid):
         torch.manual_seed(0)
-        result: Tensor = LOSSES[name]()(EMBEDDINGS, PATHS, valid=valid)
-        return result
+        return LOSSES[name]()(EMBEDDINGS, PATHS, valid=valid)
 
     for mask_form in (mask.numpy(), mask.tolist()):
         torch.testing.assert_close(value(mask_form), value(mask), rtol=0, atol=0)
@@ -140,7 +137,7 @@ def test_pairs_of_a_miner_must_be_pairs_of_the_batch():
 
 SCORES, LEVELS = torch.tensor([[0.5, 0.2, 0.1], [0.3, 0.2, 0.4]]), torch.tensor([[1, 0, 0], [1, 1, 0]])
 TABLE = torch.ones(2, 2)
-BAD_SCORES: dict[str, dict[str, Any]] = {
+BAD_SCORES = {
     "scores of different lengths": {"scores": [[1.0, 2.0], [1.0]]},
     "scores that are strings": {"scores": "abc"},
     "no scores": {"scores": None},
@@ -152,7 +149,7 @@ BAD_SCORES: dict[str, dict[str, Any]] = {
     "a mask of floats": {"valid": torch.ones(2, 3)},
     "a mask that is a string": {"valid": "all"},
 }
-BAD_TABLES: dict[str, dict[str, Any]] = {
+BAD_TABLES = {
     "a table of different lengths": {"table": [[1], [0, 1]]},
     "a table that is a string": {"table": "hap"},
     "no table": {"table": None},
@@ -166,7 +163,7 @@ WITHOUT = ["fast_ap", "blackbox_ap", "pair_decomposability"]
 @pytest.mark.parametrize("name", [*WITH_TABLE, *WITHOUT])
 def test_scores_that_cannot_be_used_are_refused(name, case):
     changed = {**BAD_SCORES, **BAD_TABLES}[case]
-    arguments: dict[str, Any] = {"scores": SCORES, "levels": LEVELS, "table": TABLE, **changed}
+    arguments = {"scores": SCORES, "levels": LEVELS, "table": TABLE, **changed}
     if name in WITHOUT:
         arguments = {"level": 1, **{key: value for key, value in arguments.items() if key != "table"}}
         if case in BAD_TABLES:
@@ -175,54 +172,71 @@ def test_scores_that_cannot_be_used_are_refused(name, case):
         getattr(functional, name)(**arguments)
 
 
-def happier(**changed: Any) -> losses.Loss:
+def happier(**changed):
     return losses.HAPPIER(**{"num_classes": 3, "embedding_size": 4, **changed})
 
 
-def csl(**changed: Any) -> losses.Loss:
+def csl(**changed):
     return losses.CSL(**{"class_paths": [[0, 0], [0, 1]], "embedding_size": 4, **changed})
 
 
-def memory(**changed: Any) -> losses.Loss:
+def memory(**changed):
     return losses.CrossBatchMemory(**{"loss": losses.SupAP(), "embedding_size": 4, "num_levels": 2, **changed})
 
 
-def level_sum(**changed: Any) -> losses.Loss:
+def level_sum(**changed):
     return losses.LevelSum(**{"loss": lambda _: losses.SupAP(), "level_sizes": (2, 3), **changed})
 
 
 NUMBERS = ["a", None, [1], {}, math.nan, 10**400, True]
 INTEGERS = [*NUMBERS[:5], True, 1.5, -1]
-OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
-    *[(losses.SupHAP, name, NUMBERS) for name in ("alpha", "tau", "rho", "start")],
+SCALES = [*NUMBERS, 0, -1.0]  # numbers above 0
+COUNTS = [*INTEGERS, 0]
+OPTIONS = [
+    *[(losses.SupHAP, name, NUMBERS) for name in ("rho", "start")],
+    (losses.SupHAP, "tau", SCALES),
+    (losses.SupHAP, "split_by", ["rank"]),
+    (happier, "alpha", [*NUMBERS, -1.0]),
     *[(losses.SupHAP, name, ["a", [1], {}, math.nan]) for name in ("delta", "offset")],
     (losses.SupHAP, "level_weights", ["a", ["a"], {}, 0.5, [-1.0, 2.0]]),
     (losses.SmoothAP, "tau", NUMBERS),
-    (losses.SmoothAP, "level", ["a", [1], {}, 1.5, 0, True]),
-    (losses.SupRecall, "ks", ["a", None, 1.5, -1, [], ["a"], [0]]),
-    (losses.SupRecall, "tau_star", NUMBERS),
-    (losses.PairDecomposability, "alpha", NUMBERS),
-    (losses.PairDecomposability, "beta", NUMBERS),
-    *[(happier, name, INTEGERS) for name in ("num_classes", "embedding_size", "centers")],
+    *[(loss, "level", ["a", [1], {}, 1.5, 0, True]) for loss in (losses.SmoothAP, losses.TieAwareAP, losses.MIHash)],
+    (losses.SupRecall, "ks", ["a", None, 1.5, -1, [], ["a"], [0], (1.5,)]),
+    *[(loss, "tau_star", SCALES) for loss in (losses.SupRecall, losses.SmoothRecall)],
+    *[(losses.PairDecomposability, name, NUMBERS) for name in ("alpha", "beta")],
+    (losses.PairDecomposability, "reduction", ["sum"]),
+    (losses.ROADMAP, "decomposability", ["proxies", "proxy"]),
+    *[(happier, name, COUNTS) for name in ("num_classes", "embedding_size", "centers")],
     (happier, "lambda_", [*NUMBERS, 1.5]),
-    (happier, "eta", NUMBERS),
+    (happier, "eta", SCALES),
+    (happier, "center_temperature", [0]),
     (happier, "sampled_classes", ["a", [1], {}, 1.5, 0]),
-    *[(losses.TieAwareAP, name, NUMBERS) for name in ("alpha", "alpha_factor")],
-    (losses.TieAwareAP, "alpha_every", INTEGERS),
-    (losses.TieAwareAP, "num_bins", ["a", [1], {}, 1.5, 0]),
-    (losses.FastAP, "num_bins", INTEGERS),
-    (losses.BlackboxAP, "blackbox_lambda", NUMBERS),
-    (losses.BlackboxAP, "margin", NUMBERS),
-    (csl, "scale", NUMBERS),
-    (csl, "margins", ["a", [1], 1.5, ["a", "b"]]),
-    (csl, "embedding_size", INTEGERS),
+    (happier, "initial", ["small", 0, -1.0, math.nan, None]),
+    *[(losses.TieAwareAP, name, SCALES) for name in ("alpha", "alpha_factor")],
+    (losses.TieAwareAP, "alpha_every", COUNTS),
+    (losses.TieAwareNDCG, "alpha_factor", [0.5]),
+    *[(loss, "num_bins", ["a", [1], {}, 1.5, 0]) for loss in (losses.TieAwareAP, losses.TieAwareNDCG)],
+    (losses.HashNet, "slope", [0]),
+    *[(loss, name, [-1]) for loss, name in ((losses.HashNet, "positive_weight"), (losses.DTSH, "margin"))],
+    (losses.DPSH, "quantization", [-1]),
+    (losses.FastAP, "num_bins", COUNTS),
+    (losses.SoftBinAP, "num_bins", [1]),
+    (losses.BlackboxAP, "blackbox_lambda", SCALES),
+    (losses.BlackboxAP, "margin", [*NUMBERS, -1.0]),
+    (csl, "scale", SCALES),
+    (csl, "margins", ["a", [1], 1.5, ["a", "b"], (0.2,)]),
+    (csl, "embedding_size", COUNTS),
     (memory, "loss", ["a", None, torch.nn.Identity()]),
-    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size", "warm_up")],
+    (memory, "warm_up", INTEGERS),
+    *[(memory, name, COUNTS) for name in ("embedding_size", "num_levels", "size")],
+    *[(memory, name, value) for name, value in (("enqueue", ["never"]), ("from_epoch", [-1]))],
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),
     *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor")],
-    (losses.GrowingAlpha, "every", INTEGERS),
+    (losses.GrowingAlpha, "every", COUNTS),
+    (partial(losses.Hyperbolic, losses.SupAP()), "curvature", [0]),
+    *[(partial(losses.HIER, losses.SupAP(), SIZE), name, [0]) for name in ("temperature", "neighbors")],
 ]
 
 
@@ -238,21 +252,21 @@ def test_a_loss_of_another_library_is_told_from_one_of_hiertree():
         losses.CrossBatchMemory(library.ContrastiveLoss(), 4, 2)
     for options in ({"loss_options": 3}, {"level": "a"}, {"level_sizes": 3}):
         with pytest.raises(OptionError):
-            losses.PytorchMetricLearning("ContrastiveLoss", **options)  # type: ignore[arg-type]
+            losses.PytorchMetricLearning("ContrastiveLoss", **options)
 
 
 @pytest.mark.parametrize(
     "call",
     [
         lambda: losses.binary_codes([[1.0], [1.0, 2.0]]),
-        lambda: losses.all_gather("a", [0]),  # type: ignore[arg-type]
+        lambda: losses.all_gather("a", [0]),
         lambda: losses.decomposability_gap([[1], [1, 2]], LEVELS, [0, 0, 1]),
         lambda: losses.decomposability_gap("a", LEVELS, [0, 0, 1]),
         lambda: losses.decomposability_bound([["a"]], [0]),
-        lambda: losses.decomposability_bound(LEVELS, [0, 0, 1], level="a"),  # type: ignore[arg-type]
-        lambda: losses.decomposability_bound_with_margins(SCORES, LEVELS, [0, 0, 1], alpha="a"),  # type: ignore[arg-type]
-        lambda: losses.large_batch_backward(torch.nn.Identity(), [EMBEDDINGS], PATHS, torch.nn.Identity()),  # type: ignore[arg-type]
-        lambda: losses.as_pytorch_metric_learning(None),  # type: ignore[arg-type]
+        lambda: losses.decomposability_bound(LEVELS, [0, 0, 1], level="a"),
+        lambda: losses.decomposability_bound_with_margins(SCORES, LEVELS, [0, 0, 1], alpha="a"),
+        lambda: losses.large_batch_backward(torch.nn.Identity(), [EMBEDDINGS], PATHS, torch.nn.Identity()),
+        lambda: losses.as_pytorch_metric_learning(None),
     ],
 )
 def test_other_functions_refuse_what_they_cannot_use(call):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from every_loss import CLASSES, LOSSES, SIZE
-from torch import Tensor, nn
+from torch import nn
 
 from hiertree import losses
 from hiertree.errors import EmbeddingError, OptionError
@@ -27,17 +25,16 @@ def _nothing_compiled():
     torch._dynamo.reset()
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    run: Callable[..., Any] = torch.compile(function, backend="aot_eager")
-    return run
+def compiled(function):
+    return torch.compile(function, backend="aot_eager")
 
 
-def embeddings_of(seed: int) -> Tensor:
+def embeddings_of(seed):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(16, SIZE, generator=generator).requires_grad_()
 
 
-def outcome(run: Callable[..., Tensor], loss: nn.Module, leaf: Tensor) -> list[Tensor]:
+def outcome(run, loss, leaf):
     """Value, gradients, and the queries skipped."""
     leaves = [leaf, *loss.parameters()]
     torch.manual_seed(0)

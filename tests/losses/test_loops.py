@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from loss_loops import SIZE, loops, losses_and_loops
-from torch import Tensor
 
 
-def corners(num_items: int, depth: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def corners(num_items, depth, generator):
     """Vectors of ±1, whose few cosines are exact, and paths of a binary tree."""
     fine = torch.randint(0, 2**depth, (num_items,), generator=generator)
     vectors = torch.randint(0, 2, (num_items, SIZE), generator=generator, dtype=torch.float64) * 2 - 1

@@ -20,8 +20,8 @@ WITH_STEP = ["HAPPIER", "ROADMAP", "RODNDCG", "RODRecall", "SupAP", "SupHAP", "S
 FUNCTIONS = [name for name in functional.__all__ if name.split("_")[0] in ("sup", "smooth")]
 
 
-def defaults(function: object) -> dict[str, object]:
-    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}  # type: ignore[arg-type]
+def defaults(function):
+    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
 
 
 @pytest.mark.parametrize("name", WITH_STEP)
@@ -49,7 +49,7 @@ def test_help_of_a_loss_names_its_options():
     ("options", "source"), [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, score_options)]
 )
 def test_what_a_type_checker_reads_is_what_takes_the_options(options, source):
-    parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]
+    parameters = inspect.signature(source).parameters.values()
     source_names = {
         parameter.name: parameter.annotation for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
     }
@@ -61,6 +61,6 @@ def test_what_a_type_checker_reads_is_what_takes_the_options(options, source):
 
 def test_a_misspelt_option_is_refused_and_the_nearest_one_named():
     with pytest.raises(OptionError, match=r"unknown option 'rhoo' of HAPPIER.*did you mean 'rho'\?"):
-        HAPPIER(3, 4, rhoo=3)  # type: ignore[call-arg]
+        HAPPIER(3, 4, rhoo=3)
     with pytest.raises(OptionError, match=r"of sup_hap.*did you mean 'reduction'\?"):
-        functional.sup_hap(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 2), reducton="none")  # type: ignore[call-arg]
+        functional.sup_hap(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 2), reducton="none")

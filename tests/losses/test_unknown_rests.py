@@ -7,9 +7,8 @@ import copy
 import pytest
 import torch
 from every_loss import CLASSES, LOSSES, SIZE
-from torch import Tensor
 
-from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, ProxyDecomposability, PytorchMetricLearning, SupAP
+from hiertree.losses import CrossBatchMemory, HiMulCon, ProxyDecomposability, PytorchMetricLearning, SupAP
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
 WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
@@ -18,21 +17,21 @@ OF_PAIRS = [
 ]
 
 
-def in_part(seed: int, num_items: int = 24) -> tuple[Tensor, Tensor, Tensor]:
+def in_part(seed, num_items=24):
     """Embeddings, paths with some unknown rests, and the same with a class of its own for each."""
     generator = torch.Generator().manual_seed(seed)
     fine = torch.randint(0, CLASSES, (num_items,), generator=generator)
     embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
-    unknown = torch.rand(num_items, generator=generator) < 0.3
-    unique_ids = torch.where(unknown, 100 + torch.arange(num_items), fine)
+    is_unknown = torch.rand(num_items, generator=generator) < 0.3
+    unique_ids = torch.where(is_unknown, 100 + torch.arange(num_items), fine)
     return (
         embeddings,
-        torch.stack([fine // 2, fine.masked_fill(unknown, -1)], 1),
+        torch.stack([fine // 2, fine.masked_fill(is_unknown, -1)], 1),
         torch.stack([fine // 2, unique_ids], 1),
     )
 
 
-def value_and_gradient(loss: Loss, embeddings: Tensor, paths: Tensor) -> tuple[Tensor, Tensor]:
+def value_and_gradient(loss, embeddings, paths):
     torch.manual_seed(3)
     leaf = embeddings.clone().requires_grad_()
     value = loss(leaf, paths)
@@ -42,7 +41,7 @@ def value_and_gradient(loss: Loss, embeddings: Tensor, paths: Tensor) -> tuple[T
 @pytest.mark.parametrize("name", [*OF_PAIRS, "HiMulCon", "MultiSimilarityLoss", "with a miner"])
 def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name):
     embeddings, paths, unique = in_part(1)
-    more = {
+    library_losses = {
         "HiMulCon": lambda: HiMulCon(2),
         "MultiSimilarityLoss": lambda: PytorchMetricLearning("MultiSimilarityLoss"),
         "with a miner": lambda: PytorchMetricLearning("TripletMarginLoss", miner="TripletMarginMiner"),
@@ -50,7 +49,7 @@ def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name):
     results = []
     for labels in (paths, unique):
         torch.manual_seed(0)  # of proxies that stand for no class
-        results.append(value_and_gradient({**LOSSES, **more}[name]().double(), embeddings, labels))
+        results.append(value_and_gradient({**LOSSES, **library_losses}[name]().double(), embeddings, labels))
     result, expected = results
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 

@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 import reference_metrics as reference
 from hypothesis import given, settings
-from metric_cases import score_matrices
+from metric_cases import cosines, score_matrices
 
 import hiertree as ht
 from hiertree.errors import OptionError, PathError
 from hiertree.metrics import Rules, evaluate, evaluate_scores, overall, revisitop_levels
 from hiertree.metrics.conventions import COMPATIBLE, PROTOCOLS
-
-
-def cosines(a, b):
-    a, b = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (a, b))
-    return a @ b.T
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +149,6 @@ def test_masks_by_id_and_junk_leave_items_out_of_lists_and_counts(retrieval):
     valid = sequences[:, None] != sequences[None]
     expected = evaluate_scores(cosines(embeddings, embeddings), ht.levels(paths, paths), valid=valid, num_levels=2)
     np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
-
-
-def test_a_query_inside_its_gallery_is_masked_by_id_as_in_self_retrieval(retrieval):
-    embeddings, paths = retrieval
-    names = [f"image {i}" for i in range(60)]
-    by_id = evaluate(
-        embeddings, paths[:, 1], embeddings, paths[:, 1], protocol="dyml", query_ids=names, gallery_ids=names
-    )
-    by_index = evaluate(embeddings, paths[:, 1], protocol="dyml")
-    np.testing.assert_allclose(by_id.values, by_index.values, atol=1e-12)
 
 
 def test_distractors_and_queries_of_no_class_have_paths_that_are_unknown_throughout(retrieval):

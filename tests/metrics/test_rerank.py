@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from reference_hyperbolic import distance, point
@@ -61,7 +59,7 @@ def test_equal_vectors_are_their_own_first_neighbors():
 
 def test_types_stay_and_tensors_are_taken():
     torch = pytest.importorskip("torch")
-    single: Any = torch.from_numpy(GALLERY).float()
+    single = torch.from_numpy(GALLERY).float()
     assert rerank.database_augmentation(single).dtype == np.float32
     assert rerank.pca_whitening(single, single).dtype == np.float32
     assert rerank.alpha_query_expansion(single, single).dtype == np.float32
@@ -126,6 +124,6 @@ def test_poincare_vectors_keep_their_type_and_refuse_another_role():
     assert vectors.dtype == np.float32
     assert vectors.shape == (40, 7)
     with pytest.raises(OptionError, match="role='gallery'"):
-        rerank.poincare_vectors(GALLERY, "gallery")  # type: ignore[arg-type]
+        rerank.poincare_vectors(GALLERY, "gallery")
     with pytest.raises(OptionError, match="radius=0"):
         rerank.poincare_vectors(GALLERY, "item", radius=0)

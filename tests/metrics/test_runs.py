@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from metric_cases import cosines
 
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import Rules, evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
@@ -142,14 +143,9 @@ def embedded(seed=0, count=40):
     return random.standard_normal((count, 8)), paths, [f"{row}.jpg" for row in range(count)]
 
 
-def cosines(embeddings):
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    return unit @ unit.T
-
-
 def test_a_run_of_named_items_is_judged_by_their_paths(tmp_path):
     embeddings, paths, names = embedded()
-    scores = cosines(embeddings)
+    scores = cosines(embeddings, embeddings)
     run = {names[row]: dict(zip(names, scores[row].tolist(), strict=True)) for row in range(40)}
     expected = evaluate(embeddings, paths, metrics=METRICS)
     result = evaluate_ranking(run, query_paths=paths, query_names=names, metrics=METRICS)
@@ -202,7 +198,7 @@ def test_graded_qrels_of_a_tree_give_others_the_same_relevance(tmp_path):
     embeddings, paths, names = embedded(count=20)
     write_trec_qrels(tmp_path / "levels.txt", query_paths=paths, query_names=names)
     write_trec_qrels(tmp_path / "gains.txt", query_paths=paths, query_names=names, grades=(0, 1, 3))
-    scores = cosines(embeddings) + 2
+    scores = cosines(embeddings, embeddings) + 2
     run = {
         names[row]: {names[item]: float(scores[row, item]) for item in range(20) if item != row} for row in range(20)
     }

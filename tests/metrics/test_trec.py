@@ -7,6 +7,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from metric_cases import cosines
 from packing import pack
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError, TableError
@@ -143,8 +144,7 @@ def test_indices_of_a_search_become_files_with_the_same_numbers(tmp_path):
     random = np.random.default_rng(1)
     embeddings = random.standard_normal((40, 4))
     paths = np.stack([np.arange(40) // 20, np.arange(40) // 5], axis=1)
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    scores = unit @ unit.T
+    scores = cosines(embeddings, embeddings)
     ranking = np.argsort(-scores, axis=1)
     write_trec_run(
         tmp_path / "run.txt", ranking, scores=np.take_along_axis(scores, ranking, axis=1), self_retrieval=True

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import copy
 import signal
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -36,21 +34,21 @@ TREE = ht.LabelTree.from_paths([("natural", "lake", 1), ("natural", "lake", 2), 
 GRAPH = nx.DiGraph([("all", "natural"), ("all", "human-made"), ("natural", "lake"), ("human-made", "church")])
 
 
-def tensor(values: Any) -> torch.Tensor:
+def tensor(values):
     return torch.as_tensor(values, dtype=torch.float32 if np.asarray(values).dtype.kind == "f" else None)
 
 
-def loss_call(name: str, **construction: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+def loss_call(name, **construction):
     """The class built and called at once, so that its options and its inputs are spoiled alike."""
 
-    def call(embeddings: Any, paths: Any, **options: Any) -> Any:
+    def call(embeddings, paths, **options):
         torch.manual_seed(0)
         return getattr(losses, name)(**options)(embeddings, paths)
 
     return call, {"embeddings": tensor(EMBEDDINGS), "paths": torch.as_tensor(PATHS), **construction}
 
 
-def batches(sampler: Callable[..., Any]) -> Callable[..., Any]:
+def batches(sampler):
     return lambda **options: [batch for batch, _ in zip(sampler(**options), range(3), strict=False)]
 
 
@@ -60,7 +58,7 @@ _BATCH = {"paths": PATHS, "batch_size": 4, "images_per_class": 2, "seed": 0}
 _METRIC = {"scores": SCORES, "levels": LEVELS, "valid": np.ones((3, 6), bool), "ties": "average"}
 _PROXIES = {"num_classes": 4, "embedding_size": 4}
 
-CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+CALLS = {
     "LabelTree.from_paths": (
         ht.LabelTree.from_paths,
         {"rows": [("natural", "lake", 1), ("human-made", "church", 2)], "level_names": ["kind", "type", "id"]},
@@ -149,7 +147,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TieAwareAP": loss_call("TieAwareAP"),
 }
 
-SCALARS: dict[str, Any] = {
+SCALARS = {
     "text": "x",
     "empty text": "",
     "a NUL": "a\0b",
@@ -169,7 +167,7 @@ SCALARS: dict[str, Any] = {
 }
 
 
-def spoiled(value: Any) -> Iterator[tuple[str, Any]]:
+def spoiled(value):
     """What people give by mistake where ``value`` belongs."""
     if not isinstance(value, np.ndarray | torch.Tensor):
         yield from SCALARS.items()
@@ -211,7 +209,7 @@ CASES = [
 ]
 
 
-def numbers_in(result: Any) -> Iterator[np.ndarray]:
+def numbers_in(result):
     if isinstance(result, torch.Tensor):
         yield result.detach().numpy()
     elif isinstance(result, metrics.Evaluation):
@@ -223,7 +221,7 @@ def numbers_in(result: Any) -> Iterator[np.ndarray]:
             yield from numbers_in(entry)
 
 
-def unchanged(originals: Mapping[str, Any], copies: Mapping[str, Any]) -> bool:
+def unchanged(originals, copies):
     arrays = [name for name, value in originals.items() if isinstance(value, np.ndarray | torch.Tensor)]
     return all(np.array_equal(np.asarray(originals[name]), np.asarray(copies[name])) for name in arrays)
 
@@ -232,7 +230,7 @@ def unchanged(originals: Mapping[str, Any], copies: Mapping[str, Any]) -> bool:
 def _no_hang():
     """A call that does not come back is a failure that says where it was."""
 
-    def give_up(*_: object) -> None:
+    def give_up(*_):
         raise TimeoutError("the call did not come back")
 
     handler = signal.signal(signal.SIGALRM, give_up)

@@ -39,7 +39,7 @@ TINY = (
 )
 
 
-def run_small(block: str) -> None:
+def run_small(block):
     """Run the commands of a shell block, trainings with few images and one epoch."""
     for line in block.splitlines():
         settings = " ".join(f"--set {setting}" for setting in TINY.split()) if " train " in line else ""
@@ -77,7 +77,7 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
         assert output == expected
 
 
-def _documents() -> list[str]:
+def _documents():
     return sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 

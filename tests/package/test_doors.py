@@ -60,7 +60,7 @@ def folder(shared_folder, monkeypatch):
     return shared_folder
 
 
-def block(page: str, kind: str, beginning: str) -> str:
+def block(page, kind, beginning):
     """The block of a page that begins so."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -68,14 +68,14 @@ def block(page: str, kind: str, beginning: str) -> str:
     return str(match)
 
 
-def replaced(text: str, changes: dict[str, str]) -> str:
+def replaced(text, changes):
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
     return text
 
 
-def line(page: str, beginning: str, **changes: str) -> str:
+def line(page, beginning, **changes):
     """A command of a page, without what stands behind it there, run; what it prints."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     (match,) = re.findall(rf"^{re.escape(beginning)}[^#\n]*", text, flags=re.MULTILINE)
@@ -134,7 +134,6 @@ def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run, folder):
 def test_a_table_without_splits_is_split(run, folder):
     pd.read_csv("images.csv").drop(columns="split").to_csv("whole.csv", index=False)
     command = re.search(r"`(hiertree split images\.csv [^`]*)`", (ROOT / "docs" / "faq.md").read_text())
-    assert command is not None
     changes = {"images.csv --levels kind,landmark": f"whole.csv --levels {','.join(LEVELS)}"}
     printed_by(replaced(" ".join(command[1].split()), changes))
     table = pd.read_csv("images-split.csv")
@@ -158,14 +157,14 @@ def test_a_recipe_takes_images_where_they_are(kind, run, folder):
     assert "<img" in Path(f"{kind}.html").read_text()
 
 
-def halves() -> dict[str, pd.DataFrame]:
+def halves():
     """The rows of a training and a test split, of other classes."""
     table = pd.read_csv("images.csv")
     is_test = table["landmark_id"].str[-1].isin(list("345"))
     return {"train": table[~is_test], "test": table[is_test]}
 
 
-def write_archives() -> None:
+def write_archives():
     """WebDataset's tars of both splits, made by tarfile."""
     import io
     import tarfile
@@ -181,7 +180,7 @@ def write_archives() -> None:
                     archive.addfile(member, io.BytesIO(data))
 
 
-def write_huggingface() -> None:
+def write_huggingface():
     """Both splits, saved to disk by datasets."""
     datasets = pytest.importorskip("datasets")
     splits = {}
@@ -192,4 +191,4 @@ def write_huggingface() -> None:
     datasets.DatasetDict(splits).save_to_disk("saved")
 
 
-WRITERS: dict[str, Callable[[], None]] = {"archives": write_archives, "huggingface": write_huggingface}
+WRITERS = {"archives": write_archives, "huggingface": write_huggingface}

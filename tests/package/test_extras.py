@@ -31,11 +31,11 @@ DISTRIBUTIONS = {
 NOT_IMPORTED = {"tensorboard", "onnx", "onnxscript", "python-calamine"}  # but by torch and, for sheets, by pandas
 
 
-def distribution(module: str) -> str:
+def distribution(module):
     return DISTRIBUTIONS.get(module, canonicalize_name(module))
 
 
-def declared() -> dict[str, set[str]]:
+def declared():
     """Packages by extra; the core's are in all of them."""
     table = project_table()["project"]
     core = _names(table["dependencies"])
@@ -44,11 +44,11 @@ def declared() -> dict[str, set[str]]:
     return {"": core, **extras}
 
 
-def _names(lines: list[str]) -> set[str]:
+def _names(lines):
     return {canonicalize_name(Requirement(line).name) for line in lines} - {"hiertree"}
 
 
-def imported() -> set[str]:
+def imported():
     libraries = {reference.target for reference in SOURCE.imports if not reference.is_own} - sys.stdlib_module_names
     return {distribution(library) for library in libraries}
 
@@ -89,7 +89,7 @@ def test_every_nightly_test_belongs_to_a_group():
     assert [group for group in groups if not any(file.is_relative_to(group) for file in files)] == []
 
 
-def outside(extra: str) -> list[str]:
+def outside(extra):
     """Modules that are installed here and not brought by the core's or an extra's requirements, nor what those need."""
     brought, unread = set(), [*declared()[extra], "hiertree"]
     while unread:
@@ -101,7 +101,7 @@ def outside(extra: str) -> list[str]:
     return [module for module, names in installed.items() if brought.isdisjoint(map(canonicalize_name, names))]
 
 
-def _requires(name: str) -> list[str] | None:
+def _requires(name):
     try:
         lines = map(Requirement, metadata.requires(name) or [])
     except metadata.PackageNotFoundError:
@@ -139,7 +139,7 @@ ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real ve
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     """By extra, what programs say in a process that sees its packages alone; nothing where they run."""
-    messages: dict[str, dict[str, str]] = {}
+    messages = {}
     for installed in (*ALONE, *sorted(set(NEEDS.values()))):
         folder = tmp_path_factory.mktemp("work")
         (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())

@@ -73,14 +73,14 @@ def test_functions_take_every_field():
     [(MetricOptions, Conventions), (RetrievalOptions, RetrievalConventions), (SearchOptions, Search)],
 )
 def test_type_checkers_know_the_keywords_of_the_fields(keywords, options):
-    known = {name: type_of(kind) for name, kind in keywords.__annotations__.items()}
-    assert known == {item.name: type_of(item.type) for item in fields(options)}
+    types = {name: type_of(kind) for name, kind in keywords.__annotations__.items()}
+    assert types == {item.name: type_of(item.type) for item in fields(options)}
 
 
 def test_files_are_evaluated_by_the_same_keywords():
-    shared = FIELDS.keys() & FileOptions.__annotations__.keys() - set(OF_FILES)
-    assert shared == FIELDS.keys() - {"query_ids", "gallery_ids", *OF_FILES}
-    for name in shared:
+    names = FIELDS.keys() & FileOptions.__annotations__.keys() - set(OF_FILES)
+    assert names == FIELDS.keys() - {"query_ids", "gallery_ids", *OF_FILES}
+    for name in names:
         assert type_of(FileOptions.__annotations__[name]) == type_of(FIELDS[name].type)
 
 
@@ -94,10 +94,10 @@ def test_commands_have_the_default_help_and_choices_of_the_field(option):
 
 
 def test_evaluate_shows_every_field_that_has_help():
-    shown = {name: {option.name for option in command.params} for name, command in every_command(commands)}
-    assert set(SHOWN) <= shown["hiertree evaluate"]
+    option_names = {name: {option.name for option in command.params} for name, command in every_command(commands)}
+    assert set(SHOWN) <= option_names["hiertree evaluate"]
     for command in ("hiertree evaluate-run", "hiertree evaluate-pairs"):
-        assert shown[command] & set(SHOWN) == {item.name for item in fields(Conventions)}
+        assert option_names[command] & set(SHOWN) == {item.name for item in fields(Conventions)}
 
 
 def test_recipes_have_the_default_and_help_of_the_field():

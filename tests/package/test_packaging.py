@@ -17,10 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from project import ROOT, SOURCE_FOLDERS, project_table, source_packages
 
-Installation = tuple[Path, Path]
 
-
-def new_python(folder: Path, *installed: str | Path) -> Path:
+def new_python(folder, *installed):
     """The Python of a clean venv that holds what pip installs there; dependencies are lent by this environment."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"

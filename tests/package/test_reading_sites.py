@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from project import ROOT
 
@@ -39,11 +38,11 @@ BESIDE = {
 }
 
 
-def _name(call: ast.Call) -> str:
+def _name(call):
     return ast.unparse(call.func)
 
 
-def _reads(call: ast.Call) -> bool:
+def _reads(call):
     """Whether a call opens a file for reading."""
     owner, _, name = _name(call).rpartition(".")
     if name not in READERS and not (name in METHODS and owner and (name != "load" or owner in LOADERS)):
@@ -56,7 +55,7 @@ def _reads(call: ast.Call) -> bool:
     return not writes and not any(site in _name(call) for site in OWN_FILES)
 
 
-def _sites(node: ast.AST, functions: tuple[str, ...] = (), door: bool = False) -> Iterator[tuple[str, int, str]]:
+def _sites(node, functions=(), door=False):
     """The function, line and name of each call that reads outside a block."""
     if isinstance(node, ast.FunctionDef):
         functions = (*functions, node.name)
@@ -69,8 +68,8 @@ def _sites(node: ast.AST, functions: tuple[str, ...] = (), door: bool = False) -
         yield from _sites(child, functions, door)
 
 
-def _places() -> dict[str, list[str]]:
-    sites: dict[str, list[str]] = {}
+def _places():
+    sites = {}
     for package in ("hiertree", "metrics", "losses", "pipelines"):
         for file in sorted((ROOT / package).rglob("*.py")):
             name = file.relative_to(ROOT).as_posix()

@@ -32,9 +32,9 @@ CHANGES = {
 }
 
 
-def follow(page: str) -> None:
+def follow(page):
     """Do what each block says, in order."""
-    names: dict[str, object] = {}
+    names = {}
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE):
         if language == "python":
             exec(compile(block, "images.md", "exec"), names)
@@ -45,30 +45,29 @@ def follow(page: str) -> None:
                 run(line)
 
 
-def run(line: str) -> None:
+def run(line):
     """One line of a shell; a page that is served until Ctrl-C is opened and left."""
     if line.startswith("hiertree browse"):
         command = [sys.executable, "-m", *line.split(), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
-            assert served.stdout is not None
             assert "http://127.0.0.1" in served.stdout.readline()
             served.terminate()
     elif line.startswith("hiertree"):
         printed_by(line)
 
 
-def draw_groceries(folder: Path) -> None:
+def draw_groceries(folder):
     """Images with the lists and the table of classes of the Grocery Store data set, and a table of one's own photos."""
-    drawn = ht.datasets.load_synthetic("test", families=2, kinds=2, instances=8, images=4)
-    labels = [drawn.tree.labels_of(path) for path in drawn.paths]
+    dataset = ht.datasets.load_synthetic("test", families=2, kinds=2, instances=8, images=4)
+    labels = [dataset.tree.labels_of(path) for path in dataset.paths]
     varieties = dict.fromkeys((kind, variety) for _, kind, variety in labels)
     products = list(dict.fromkeys(kind for kind, _ in varieties))
-    lines: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    lines = {"train": [], "val": [], "test": []}
     for index, (family, kind, variety) in enumerate(labels):
         split = list(lines)[index % 3]
         file = f"{split}/{family}/{kind}/{index}.jpg"
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        drawn.images[index].save(folder / file)
+        dataset.images[index].save(folder / file)
         lines[split].append(f"{file}, {list(varieties).index((kind, variety))}, {products.index(kind)}\n")
     for split, rows in lines.items():
         (folder / f"{split}.txt").write_text("".join(rows))
@@ -77,17 +76,17 @@ def draw_groceries(folder: Path) -> None:
     columns = [*header.split(","), "Product Description Path (str)"]
     pd.DataFrame(classes, columns=columns).to_csv(folder / "classes.csv", index=False)
     files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.jpg"))
-    own = [(file, file.split("/")[1], f"{file.split('/')[1:3]} {index % 4}") for index, file in enumerate(files)]
-    pd.DataFrame(own, columns=["file", "kind", "landmark"]).to_csv("photos.csv", index=False)
+    photo_rows = [(file, file.split("/")[1], f"{file.split('/')[1:3]} {index % 4}") for index, file in enumerate(files)]
+    pd.DataFrame(photo_rows, columns=["file", "kind", "landmark"]).to_csv("photos.csv", index=False)
     Path("photos").symlink_to(folder)
 
 
 def test_its_recipes_are_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     follow("\n".join(re.findall(r"^```yaml\n.*?^```$", PAGE, flags=re.DOTALL | re.MULTILINE)))
-    shown = printed_by("hiertree recipes show mine.yaml")
-    assert "levels: [kind, landmark]" in shown
-    assert "pretrained: efficientnet-lite0-57934424.pth" in shown
+    printed = printed_by("hiertree recipes show mine.yaml")
+    assert "levels: [kind, landmark]" in printed
+    assert "pretrained: efficientnet-lite0-57934424.pth" in printed
 
 
 @pytest.mark.nightly

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.settings import Recipe
 
 TINY = (
     *("data.families=2", "data.kinds=2", "data.instances=2", "data.images=4", "data.image_size=16"),
@@ -18,7 +17,7 @@ TINY = (
 def tiny_recipe():
     """``tiny_recipe("a.b=c", …)``: the built-in HAPPIER recipe, made tiny, with further overrides."""
 
-    def load(*overrides: str, recipe: str = "synthetic-happier") -> Recipe:
+    def load(*overrides, recipe="synthetic-happier"):
         return load_recipe(recipe, [*TINY, *overrides])
 
     return load

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from project import ROOT
 
 from hiertree import LabelTree
@@ -19,7 +19,7 @@ from hiertree.pipelines.demo import LANDMARKS, run_demo
 from hiertree.tree import H_GLDV2_LEVELS
 
 
-def _demo(out: Path, *options: str) -> Result:
+def _demo(out, *options):
     result = CliRunner().invoke(commands, ["demo", "--quick", "--out", str(out), *options])
     assert result.exception is None, result.output
     return result
@@ -89,7 +89,7 @@ def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo, tmp_path, m
     readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("/synthetic-happier", "/synthetic-happier-quick")
     snippets = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.DOTALL | re.MULTILINE)
     assert len(snippets) == 3
-    names: dict[str, object] = {}
+    names = {}
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), names)
     assert names["paths"].shape[1] == 3
@@ -107,10 +107,10 @@ def test_data_that_is_not_there_is_refused(tmp_path):
         run_demo(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
 
 
-def _times(folder: Path) -> dict[Path, int]:
+def _times(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/metrics.json")}
 
 
-def _numbers(result: Result) -> list[str]:
+def _numbers(result):
     """The lines of the table, from which nothing but the time may differ."""
     return result.stdout.split("What a label hierarchy buys")[1].splitlines()[1:-2]

@@ -6,7 +6,6 @@ import csv
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ def pages(tiny_recipe, tmp_path_factory):
         yield {"review": review.url, **search} | {name: (folder / file).as_uri() for name, file in files.items()}
 
 
-def write_export(folder: Path) -> None:
+def write_export(folder):
     """A hierarchical table with forty supercategories, and its tree."""
     names = [LONG, *(f"supercategory {index}" for index in range(39))]
     kinds = ["natural", "human-made"]
@@ -74,7 +73,7 @@ def write_export(folder: Path) -> None:
     LabelTree.from_paths([(row[4], row[3], row[0]) for row in rows], level_names=levels).to_json(folder / "tree.json")
 
 
-def write_embeddings(folder: Path, species: list[str]) -> None:
+def write_embeddings(folder, species):
     """A folder as ``hiertree embed`` writes it, five images of each species; the images are missing."""
     folder.mkdir()
     rows = range(5 * len(species))
@@ -87,7 +86,7 @@ def write_embeddings(folder: Path, species: list[str]) -> None:
     stored.write_embeddings(folder / "part.parquet", vectors, {"image": names, **labels}, {})
 
 
-def show(browser: Any, url: str, *, width: int, dark: bool) -> None:
+def show(browser, url, *, width, dark):
     """Open a page in a window of that width and wait until it is drawn."""
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})

@@ -93,7 +93,7 @@ def cluster():
             time.sleep(0.2)
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count):
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:
@@ -132,10 +132,9 @@ def embedded(run, photos):
 
 
 EMBED = ("embed", "--format=parquet", "--shard-size=8")
-Variables = dict[str, str]
 
 
-def hiertree(*arguments: object, variables: Variables | None = None, launcher: str = "", status: int = 0) -> str:
+def hiertree(*arguments, variables=None, launcher="", status=0):
     """What a command prints that ends as it should."""
     command = [*launcher.split(), sys.executable, "-m", "hiertree", *map(str, arguments)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600)
@@ -143,7 +142,7 @@ def hiertree(*arguments: object, variables: Variables | None = None, launcher: s
     return done.stderr if status else done.stdout
 
 
-def parts(folder: Path) -> dict[str, bytes]:
+def parts(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("part-*.parquet")}
 
 

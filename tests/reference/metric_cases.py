@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -31,12 +30,12 @@ NAMES = (
 )
 
 
-def names_for(num_levels: int) -> list[str]:
+def names_for(num_levels):
     """The names that exist with so many levels."""
     return [name for name in NAMES if "[2]" not in name or num_levels >= 2]
 
 
-def reference_metric(name: str, num_levels: int) -> Callable[[Sequence[float], Sequence[int], bool], float | None]:
+def reference_metric(name, num_levels):
     """A function of (scores, levels, paper) that computes the metric by its definition."""
     stem, _, rest = name.partition("[")
     level = int(rest[:-1]) if rest else num_levels
@@ -79,16 +78,27 @@ def reference_metric(name: str, num_levels: int) -> Callable[[Sequence[float], S
     return lambda scores, levels, paper: functions[kind](scores, levels, level, int(cutoff), paper)
 
 
-def _at_level(
-    metric: Callable[..., float | None], level: int, scores: Sequence[float], levels: Sequence[int], paper: bool
-) -> float | None:
+def _at_level(metric, level, scores, levels, paper):
     return metric(scores, levels, level, paper)
 
 
+def cosines(queries, items):
+    """(Q, N) cosines of rows."""
+    first, second = (np.asarray(rows, np.float64) for rows in (queries, items))
+    lengths = [np.linalg.norm(rows, axis=1) for rows in (first, second)]
+    return (first / lengths[0][:, None]) @ (second / lengths[1][:, None]).T
+
+
+def random_paths(random, num_items, num_levels, branching=3):
+    """Paths of a tree in which each node has so many children at most."""
+    paths = random.integers(0, branching, (num_items, num_levels))
+    for level in range(1, num_levels):
+        paths[:, level] += branching * paths[:, level - 1]  # a label has one parent
+    return paths
+
+
 @st.composite
-def score_matrices(
-    draw: st.DrawFn, max_items: int = 12, distinct: int = 5
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def score_matrices(draw, max_items=12, distinct=5):
     """Scores with many ties, perhaps infinite ones, levels, a mask with at least one item a row, and L."""
     num_levels = draw(st.integers(1, 7))
     shape = (draw(st.integers(1, 4)), draw(st.integers(1, max_items)))

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from reference_losses import StepFunction, level_of, logistic
+from reference_losses import level_of, logistic
 
 
-def one_minus_recall(
-    scores: Sequence[float],
-    levels: Sequence[int],
-    level: int,
-    *,
-    ks: Sequence[int],
-    tau_star: float,
-    equal: StepFunction,
-    lower: StepFunction,
-) -> float | None:
+def one_minus_recall(scores, levels, level, *, ks, tau_star, equal, lower):
     positives = [k for k in range(len(scores)) if levels[k] >= level]
     if not positives:
         return None
@@ -34,7 +24,7 @@ def one_minus_recall(
     return 1 - total / len(ks)
 
 
-def one_minus_fast_ap(distances: Sequence[float], positive: Sequence[bool], num_bins: int) -> float | None:
+def one_minus_fast_ap(distances, positive, num_bins):
     """FastAP over squared distances 0 … 4 of unit vectors (Cakir et al., CVPR 2019, Eq. 9)."""
     if not any(positive):
         return None
@@ -50,7 +40,7 @@ def one_minus_fast_ap(distances: Sequence[float], positive: Sequence[bool], num_
     return 1 - total / sum(positive)
 
 
-def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num_bins: int) -> float | None:
+def one_minus_soft_bin_ap(scores, positive, num_bins):
     """Precision × increment of recall over bins of the cosine (Revaud et al., ICCV 2019, Eq. 8–10)."""
     if not any(positive):
         return None
@@ -67,7 +57,7 @@ def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num
     return 1 - total
 
 
-def places(scores: Sequence[float]) -> list[int]:
+def places(scores):
     """Rank of each item, 1 for the largest score; the first of equal ones before the next."""
     return [
         1 + sum(1 for j, other_score in enumerate(scores) if other_score > score or (other_score == score and j < k))
@@ -75,12 +65,12 @@ def places(scores: Sequence[float]) -> list[int]:
     ]
 
 
-def one_minus_ap_of_places(ranks: Sequence[float], positive: Sequence[bool]) -> float:
+def one_minus_ap_of_places(ranks, positive):
     positives = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
     return 1 - sum(sum(1 for nearer in positives if nearer <= rank) / rank for rank in positives) / len(positives)
 
 
-def blackbox_gradient(scores: Sequence[float], positive: Sequence[bool], lambda_: float, weight: float) -> list[float]:
+def blackbox_gradient(scores, positive, lambda_, weight):
     """Of weight·(1 − AP) with respect to the scores (Rolínek et al., CVPR 2020), ranks divided by their number."""
     num, ranks = len(scores), places(scores)
     positive_ranks = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
@@ -92,14 +82,7 @@ def blackbox_gradient(scores: Sequence[float], positive: Sequence[bool], lambda_
     return [(new - old) / num / lambda_ for new, old in zip(shifted, ranks, strict=True)]
 
 
-def csl(
-    cosines: Sequence[float],
-    class_path: Sequence[int],
-    class_paths: Sequence[Sequence[int]],
-    *,
-    margins: Sequence[float],
-    scale: float,
-) -> float:
+def csl(cosines, class_path, class_paths, *, margins, scale):
     own_cosine = next(cos for cos, path in zip(cosines, class_paths, strict=True) if list(path) == list(class_path))
     total = 0.0
     for level, margin in enumerate(margins, start=1):
@@ -111,15 +94,13 @@ def csl(
     return total
 
 
-def proxy_mixture(cosines: Sequence[Sequence[float]], class_index: int, *, eta: float) -> float:
+def proxy_mixture(cosines, class_index, *, eta):
     """Several proxies a class: cosines[c] are those to the proxies of class c."""
     weights = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
     return -math.log(weights[class_index] / sum(weights))
 
 
-def softly_assigned_proxies(
-    cosines: Sequence[Sequence[float]], class_index: int, *, eta: float, center_temperature: float
-) -> float:
+def softly_assigned_proxies(cosines, class_index, *, eta, center_temperature):
     """The same with one cosine a class: the mean of those to its proxies, weighted by their softmax."""
     of_classes = []
     for of_class in cosines:
@@ -130,7 +111,7 @@ def softly_assigned_proxies(
     return proxy_mixture(of_classes, class_index, eta=eta)
 
 
-def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: float) -> float | None:
+def contrastive(scores, positive, temperature):
     """−(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} log(exp(s_j/τ) / Σ_i exp(s_i/τ)); None without a positive."""
     if not any(positive):
         return None
@@ -139,7 +120,7 @@ def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: 
     return -sum(logs) / len(logs)
 
 
-def hierarchical_triplet(scores: Sequence[float], levels: Sequence[int], margins: Sequence[float]) -> float | None:
+def hierarchical_triplet(scores, levels, margins):
     """Triplets of adjacent levels (Zhang et al., CVPR 2016, in cosines); None without any."""
     means = []
     for level, margin in enumerate(margins, start=1):

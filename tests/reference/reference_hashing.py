@@ -7,34 +7,33 @@ compared with are functions of the inner products of codes, from their papers an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from scipy.integrate import quad
 
 
-def hamming_distance(a: Sequence[float], b: Sequence[float]) -> float:
+def hamming_distance(a, b):
     """Between codes of numbers in −1 … 1."""
     return (len(a) - sum(x * y for x, y in zip(a, b, strict=True))) / 2
 
 
-def soft_counts(distances: Sequence[float], num_bits: int, num_bins: int) -> list[float]:
+def soft_counts(distances, num_bits, num_bins):
     """[T] Eq. 14, 15: what each distance gives to each bin, by the triangular kernel."""
     width = num_bits / num_bins
     return [sum(max(0.0, 1 - abs(d - b * width) / width) for d in distances) for b in range(num_bins + 1)]
 
 
-def harmonic(start: float, size: float) -> float:
+def harmonic(start, size):
     """Σ 1/t for t = start + 1 … start + size, for real numbers: ∫₀¹ x^N·(1 − xⁿ)/(1 − x) dx."""
     value, _ = quad(lambda x: x**start * (1 - x**size) / (1 - x), 0, 1, epsabs=1e-13, epsrel=1e-13, limit=200)
     return float(value)
 
 
-def discount_integral(start: float, size: float) -> float:
+def discount_integral(start, size):
     value, _ = quad(lambda t: 1 / math.log2(1 + t), start + 0.5, start + size + 0.5, epsabs=1e-13, epsrel=1e-13)
     return float(value)
 
 
-def tied_ap(distances: Sequence[int], positive: Sequence[bool]) -> float | None:
+def tied_ap(distances, positive):
     """[T] Eq. 6, for integer distances."""
     total, items_ahead, positives_ahead = 0.0, 0, 0
     for d in sorted(set(distances)):
@@ -47,7 +46,7 @@ def tied_ap(distances: Sequence[int], positive: Sequence[bool]) -> float | None:
     return total / positives_ahead if positives_ahead else None
 
 
-def tied_dcg(distances: Sequence[int], gains: Sequence[float]) -> float:
+def tied_dcg(distances, gains):
     """[T] Eq. 7: every member of a tie gets its mean discount."""
     total, items_ahead = 0.0, 0
     for d in sorted(set(distances)):
@@ -58,9 +57,7 @@ def tied_dcg(distances: Sequence[int], gains: Sequence[float]) -> float:
     return total
 
 
-def relaxed_ap(
-    distances: Sequence[float], positive: Sequence[bool], num_bits: int, num_bins: int, *, simplified: bool
-) -> float | None:
+def relaxed_ap(distances, positive, num_bits, num_bins, *, simplified):
     """AP_s as in [T] Eq. 62, or AP_r: Eq. 6 with its sum of 1/t continued to real counts."""
     items = soft_counts(distances, num_bits, num_bins)
     positives = soft_counts([d for d, good in zip(distances, positive, strict=True) if good], num_bits, num_bins)
@@ -76,9 +73,7 @@ def relaxed_ap(
     return total / sum(positive) if any(positive) else None
 
 
-def relaxed_ndcg(
-    distances: Sequence[float], gains: Sequence[float], num_bits: int, num_bins: int, *, simplified: bool
-) -> float | None:
+def relaxed_ndcg(distances, gains, num_bits, num_bins, *, simplified):
     """DCG_s ([T] Eq. 66) over the ideal DCG, or DCG_r ([T] Eq. 12) over the ideal with the same integrals."""
     ideal = 0.0
     for rank, gain in enumerate(sorted(gains, reverse=True)):
@@ -98,12 +93,12 @@ def relaxed_ndcg(
     return reached / ideal
 
 
-def cross_entropy(theta: float, positive: bool) -> float:
+def cross_entropy(theta, positive):
     """−log p(y | θ), p(1 | θ) = σ(θ): HashNet (Cao et al., ICCV 2017), DPSH (Li et al., IJCAI 2016)."""
     return -math.log(1 / (1 + math.exp(-theta)) if positive else 1 / (1 + math.exp(theta)))
 
 
-def hashnet(products: Sequence[Sequence[float]], positive: Sequence[Sequence[bool]], slope: float) -> float:
+def hashnet(products, positive, slope):
     """``pairwise_loss_updated`` of the public code, halved: each kind of pairs by its share of all pairs."""
     pairs = [pair for row in zip(products, positive, strict=True) for pair in zip(*row, strict=True)]
     num_positives = sum(holds for _, holds in pairs)
@@ -114,9 +109,7 @@ def hashnet(products: Sequence[Sequence[float]], positive: Sequence[Sequence[boo
     return total / len(pairs) / 2
 
 
-def weighted_hashnet(
-    products: Sequence[Sequence[float]], positive: Sequence[Sequence[bool]], slope: float, class_num: float
-) -> float:
+def weighted_hashnet(products, positive, slope, class_num):
     """``pairwise_loss`` of the public code."""
     total = weights = 0.0
     for row, kinds in zip(products, positive, strict=True):
@@ -126,12 +119,12 @@ def weighted_hashnet(
     return total / weights
 
 
-def dpsh(products: Sequence[float], positive: Sequence[bool]) -> float:
+def dpsh(products, positive):
     """The mean over the candidates of one query, θ being half of the inner product."""
     return sum(cross_entropy(p / 2, holds) for p, holds in zip(products, positive, strict=True)) / len(products)
 
 
-def dtsh(products: Sequence[float], positive: Sequence[bool], margin: float) -> float | None:
+def dtsh(products, positive, margin):
     """The mean over the triplets of one query (Wang et al., ACCV 2016); None without one."""
     values = []
     for product, holds in zip(products, positive, strict=True):
@@ -141,19 +134,17 @@ def dtsh(products: Sequence[float], positive: Sequence[bool], margin: float) -> 
     return sum(values) / len(values) if values else None
 
 
-def quantization_error(codes: Sequence[float]) -> float:
+def quantization_error(codes):
     """|u − sgn u|²."""
     return sum((x - (1 if x > 0 else -1)) ** 2 for x in codes)
 
 
-def minus_mutual_information(
-    distances: Sequence[float], positive: Sequence[bool], num_bits: int, num_bins: int
-) -> float | None:
+def minus_mutual_information(distances, positive, num_bits, num_bins):
     """H(D | C) − H(D) in bits (Cakir et al., TPAMI 2019); None without a positive."""
     if not any(positive):
         return None
 
-    def entropy(counts: Sequence[float]) -> float:
+    def entropy(counts):
         return -sum(c / sum(counts) * math.log2(c / sum(counts)) for c in counts if c > 0)
 
     conditional = 0.0

@@ -8,34 +8,28 @@ With ``heaviside`` for both, the value is 1 − metric, ties counting as ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 StepFunction = Callable[[float], float]
 
 
-def heaviside(t: float) -> float:
+def heaviside(t):
     return 1.0 if t >= 0 else 0.0
 
 
-def logistic(t: float) -> float:
+def logistic(t):
     return 1.0 / (1.0 + math.exp(-t)) if t >= 0 else math.exp(t) / (1.0 + math.exp(t))
 
 
-def sigmoid(tau: float = 0.01) -> StepFunction:
+def sigmoid(tau=0.01):
     return lambda t: logistic(t / tau)
 
 
-def h_minus(
-    tau: float = 0.01,
-    rho: float = 100.0,
-    delta: float | None = None,
-    start: float = 0.5,
-    offset: float | None = None,
-) -> StepFunction:
+def h_minus(tau=0.01, rho=100.0, delta=None, start=0.5, offset=None):
     d = tau * math.log((1 - 0.01) / 0.01) if delta is None else delta
     beyond_excess = logistic(d / tau) + start if offset is None else offset
 
-    def step(t: float) -> float:
+    def step(t):
         if t < 0:
             return logistic(t / tau)
         if t <= d:
@@ -45,7 +39,7 @@ def h_minus(
     return step
 
 
-def rank(k: int, scores: Sequence[float], levels: Sequence[float], equal: StepFunction, lower: StepFunction) -> float:
+def rank(k, scores, levels, equal, lower):
     value = 1.0
     for j in range(len(scores)):
         if j != k:
@@ -53,9 +47,7 @@ def rank(k: int, scores: Sequence[float], levels: Sequence[float], equal: StepFu
     return value
 
 
-def hierarchical_rank(
-    k: int, scores: Sequence[float], levels: Sequence[int], table: Sequence[float], equal: StepFunction
-) -> float:
+def hierarchical_rank(k, scores, levels, table, equal):
     value = table[levels[k]]
     for j in range(len(scores)):
         if j != k and levels[j] >= 1:
@@ -63,15 +55,7 @@ def hierarchical_rank(
     return value
 
 
-def one_minus_h_ap(
-    scores: Sequence[float],
-    levels: Sequence[int],
-    table: Sequence[float],
-    *,
-    equal: StepFunction,
-    lower: StepFunction,
-    by_relevance: bool = False,
-) -> float | None:
+def one_minus_h_ap(scores, levels, table, *, equal, lower, by_relevance=False):
     grades = [table[level] for level in levels] if by_relevance else levels
     total, best = 0.0, 0.0
     for k in range(len(scores)):
@@ -81,9 +65,7 @@ def one_minus_h_ap(
     return 1 - total / best if best > 0 else None
 
 
-def one_minus_ap(
-    scores: Sequence[float], levels: Sequence[int], level: int, *, equal: StepFunction, lower: StepFunction
-) -> float | None:
+def one_minus_ap(scores, levels, level, *, equal, lower):
     positives = [k for k in range(len(scores)) if levels[k] >= level]
     if not positives:
         return None
@@ -101,15 +83,7 @@ def one_minus_ap(
     return 1 - total / len(positives)
 
 
-def one_minus_ndcg(
-    scores: Sequence[float],
-    levels: Sequence[int],
-    table: Sequence[float],
-    *,
-    equal: StepFunction,
-    lower: StepFunction,
-    by_relevance: bool = False,
-) -> float | None:
+def one_minus_ndcg(scores, levels, table, *, equal, lower, by_relevance=False):
     grades = [table[level] for level in levels] if by_relevance else levels
     gains = [table[level] if level >= 1 else 0.0 for level in levels]
     ideal = sum(gain / math.log2(1 + place) for place, gain in enumerate(sorted(gains, reverse=True), start=1))
@@ -122,9 +96,7 @@ def one_minus_ndcg(
     return 1 - reached / ideal
 
 
-def pair_decomposability(
-    scores: Sequence[float], levels: Sequence[int], level: int, *, alpha: float = 0.9, beta: float = 0.6
-) -> float | None:
+def pair_decomposability(scores, levels, level, *, alpha=0.9, beta=0.6):
     pulled = [max(alpha - s, 0.0) for s, pair_level in zip(scores, levels, strict=True) if pair_level >= level]
     pushed = [max(s - beta, 0.0) for s, pair_level in zip(scores, levels, strict=True) if pair_level < level]
     if not pulled:
@@ -132,20 +104,20 @@ def pair_decomposability(
     return sum(pulled) / len(pulled) + (sum(pushed) / len(pushed) if pushed else 0.0)
 
 
-def proxy_decomposability(scores: Sequence[float], class_index: int, *, eta: float = 0.05) -> float:
+def proxy_decomposability(scores, class_index, *, eta=0.05):
     largest = max(scores)
     log_sum = math.log(sum(math.exp((s - largest) / eta) for s in scores)) + largest / eta
     return log_sum - scores[class_index] / eta
 
 
-def cosines(query: Sequence[float], items: Sequence[Sequence[float]]) -> list[float]:
-    def dot(a: Sequence[float], b: Sequence[float]) -> float:
+def cosines(query, items):
+    def dot(a, b):
         return sum(x * y for x, y in zip(a, b, strict=True))
 
     return [dot(query, item) / math.sqrt(dot(query, query) * dot(item, item)) for item in items]
 
 
-def level_of(a: Sequence[int], b: Sequence[int]) -> int:
+def level_of(a, b):
     depth = 0
     for x, y in zip(a, b, strict=True):
         if x != y or x == -1:  # unknown
@@ -154,7 +126,7 @@ def level_of(a: Sequence[int], b: Sequence[int]) -> int:
     return depth
 
 
-def hap_table(levels: Sequence[int], num_levels: int, alpha: float = 1.0) -> list[float]:
+def hap_table(levels, num_levels, alpha=1.0):
     table = [0.0]
     for level in range(1, num_levels + 1):
         count = sum(1 for item_level in levels if item_level == level)

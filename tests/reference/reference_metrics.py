@@ -8,14 +8,14 @@ smaller index; with ``paper=True`` every item of equal score is ahead (H(0) = 1,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 Scores = Sequence[float]
 Levels = Sequence[int]
 
 
-def ahead(scores: Scores, j: int, k: int, paper: bool) -> bool:
+def ahead(scores, j, k, paper):
     if j == k:
         return False
     if scores[j] == scores[k]:
@@ -23,11 +23,11 @@ def ahead(scores: Scores, j: int, k: int, paper: bool) -> bool:
     return scores[j] > scores[k]
 
 
-def rank(scores: Scores, k: int, paper: bool) -> int:
+def rank(scores, k, paper):
     return 1 + sum(ahead(scores, j, k, paper) for j in range(len(scores)))
 
 
-def hap_relevance(levels: Levels, num_levels: int, alpha: float = 1.0, itself: int = 0) -> list[float]:
+def hap_relevance(levels, num_levels, alpha=1.0, itself=0):
     """[S] Eq. 20, one value per level; ``itself=1`` counts the query inside Ω^(L)."""
     values = [0.0]
     for level in range(1, num_levels + 1):
@@ -36,7 +36,7 @@ def hap_relevance(levels: Levels, num_levels: int, alpha: float = 1.0, itself: i
     return values
 
 
-def hierarchical_rank(scores: Scores, levels: Levels, relevance: Sequence[float], k: int, paper: bool = False) -> float:
+def hierarchical_rank(scores, levels, relevance, k, paper=False):
     """H-rank⁺, [S] Eq. 18."""
     value = relevance[levels[k]]
     for j in range(len(scores)):
@@ -45,7 +45,7 @@ def hierarchical_rank(scores: Scores, levels: Levels, relevance: Sequence[float]
     return value
 
 
-def h_ap(scores: Scores, levels: Levels, relevance: Sequence[float], paper: bool = False) -> float | None:
+def h_ap(scores, levels, relevance, paper=False):
     """[S] Eq. 19."""
     total, normalizer = 0.0, 0.0
     for k in range(len(scores)):
@@ -55,7 +55,7 @@ def h_ap(scores: Scores, levels: Levels, relevance: Sequence[float], paper: bool
     return total / normalizer if normalizer > 0 else None
 
 
-def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level: int, paper: bool) -> float | None:
+def h_ap_part(scores, levels, relevance, level, paper):
     """What the items at one level add to H-AP."""
     total = 0.0
     for k in range(len(scores)):
@@ -65,7 +65,7 @@ def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level:
     return total / normalizer if normalizer > 0 else None
 
 
-def first_error(scores: Scores, levels: Levels, level: int, num_levels: int) -> float | None:
+def first_error(scores, levels, level, num_levels):
     """1 if the first item below level L among the |Ω^(L)| best places is at this level; level L: there is none."""
     finest = sum(item_level == num_levels for item_level in levels)
     if not finest:
@@ -75,7 +75,7 @@ def first_error(scores: Scores, levels: Levels, level: int, num_levels: int) -> 
     return float((wrong[0] if wrong else num_levels) == level)
 
 
-def hierarchical_recall(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
+def hierarchical_recall(scores, levels, relevance, k):
     """H-R@k, [S] Eq. 30."""
     total = 0.0
     for j in range(len(scores)):
@@ -84,7 +84,7 @@ def hierarchical_recall(scores: Scores, levels: Levels, relevance: Sequence[floa
     return total / sum(relevance[item_level] for item_level in levels)
 
 
-def hierarchical_precision(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
+def hierarchical_precision(scores, levels, relevance, k):
     """H-P@k, [S] Eq. 31; 0 where the k-th item is irrelevant."""
     kth = next(j for j in range(len(scores)) if rank(scores, j, False) == k)
     if relevance[levels[kth]] == 0:
@@ -96,7 +96,7 @@ def hierarchical_precision(scores: Scores, levels: Levels, relevance: Sequence[f
     return total / (k * relevance[levels[kth]])
 
 
-def precision_terms(scores: Scores, levels: Levels, level: int, cutoff: float, paper: bool) -> float:
+def precision_terms(scores, levels, level, cutoff, paper):
     """Σ P(rank(k)) over the positives k with rank(k) ≤ cutoff."""
     total = 0.0
     for k in range(len(scores)):
@@ -110,55 +110,53 @@ def precision_terms(scores: Scores, levels: Levels, level: int, cutoff: float, p
     return total
 
 
-def num_positives(levels: Levels, level: int) -> int:
+def num_positives(levels, level):
     return sum(item_level >= level for item_level in levels)
 
 
-def average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+def average_precision(scores, levels, level, paper=False):
     """AP^(l), [S] Eq. 2."""
     positives = num_positives(levels, level)
     return precision_terms(scores, levels, level, math.inf, paper) / positives if positives else None
 
 
-def map_at_r(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+def map_at_r(scores, levels, level, paper=False):
     positives = num_positives(levels, level)
     return precision_terms(scores, levels, level, positives, paper) / positives if positives else None
 
 
-def map_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+def map_at_k(scores, levels, level, k, paper=False):
     """GLDv2's, with the min rule."""
     positives = num_positives(levels, level)
     return precision_terms(scores, levels, level, k, paper) / min(k, positives) if positives else None
 
 
-def hits(scores: Scores, levels: Levels, level: int, k: int, paper: bool) -> int:
+def hits(scores, levels, level, k, paper):
     return sum(levels[j] >= level and rank(scores, j, paper) <= k for j in range(len(scores)))
 
 
-def recall_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+def recall_at_k(scores, levels, level, k, paper=False):
     """[S] Eq. 13."""
     return float(hits(scores, levels, level, k, paper) > 0) if num_positives(levels, level) else None
 
 
-def true_recall_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+def true_recall_at_k(scores, levels, level, k, paper=False):
     """[S] Eq. 14, 15."""
     positives = num_positives(levels, level)
     return hits(scores, levels, level, k, paper) / min(k, positives) if positives else None
 
 
-def precision_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+def precision_at_k(scores, levels, level, k, paper=False):
     return hits(scores, levels, level, k, paper) / k if num_positives(levels, level) else None
 
 
-def r_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+def r_precision(scores, levels, level, paper=False):
     """Precision of the first R of R positives (Manning, Raghavan & Schütze, Introduction to Information Retrieval)."""
     positives = num_positives(levels, level)
     return hits(scores, levels, level, positives, paper) / positives if positives else None
 
 
-def reciprocal_rank(
-    scores: Scores, levels: Levels, level: int, k: float = math.inf, paper: bool = False
-) -> float | None:
+def reciprocal_rank(scores, levels, level, k=math.inf, paper=False):
     """One over the rank of the first positive, 0 where that is beyond k (Voorhees, TREC-8, 1999)."""
     ranks = [rank(scores, j, paper) for j in range(len(scores)) if levels[j] >= level]
     if not ranks:
@@ -166,9 +164,7 @@ def reciprocal_rank(
     return 1 / min(ranks) if min(ranks) <= k else 0.0
 
 
-def cut_hierarchical_precision(
-    scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False
-) -> float | None:
+def cut_hierarchical_precision(scores, levels, num_levels, k, paper=False):
     """HP@k of Deng, Berg & Fei-Fei (CVPR 2011) and of Barz & Denzler (WACV 2019), the similarity being l / L."""
     similarities = [level / num_levels for level in levels]
     similarity_sum = sum(similarities[j] for j in range(len(scores)) if rank(scores, j, paper) <= k)
@@ -176,15 +172,13 @@ def cut_hierarchical_precision(
     return similarity_sum / best if best > 0 else None
 
 
-def average_hierarchical_precision(
-    scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False
-) -> float | None:
+def average_hierarchical_precision(scores, levels, num_levels, k, paper=False):
     """AHP@k of Barz & Denzler (WACV 2019): the mean of HP@1 … HP@k."""
     values = [cut_hierarchical_precision(scores, levels, num_levels, cutoff, paper) for cutoff in range(1, k + 1)]
     return None if values[0] is None else sum(value or 0.0 for value in values) / len(values)
 
 
-def hierarchical_distance(scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False) -> float | None:
+def hierarchical_distance(scores, levels, num_levels, k, paper=False):
     """The mean height L − l over the first k places, Bertinetto et al. (CVPR 2020); L where there is no item."""
     if not any(levels):
         return None
@@ -192,13 +186,13 @@ def hierarchical_distance(scores: Scores, levels: Levels, num_levels: int, k: in
     return sum([num_levels - level for level in first] + [num_levels] * (k - len(first))) / k
 
 
-def mistake_severity(scores: Scores, levels: Levels, num_levels: int) -> float | None:
+def mistake_severity(scores, levels, num_levels):
     """The height of the first item where it is wrong, Bertinetto et al. (CVPR 2020)."""
     first = min(range(len(scores)), key=lambda j: rank(scores, j, False))
     return None if levels[first] == num_levels else float(num_levels - levels[first])
 
 
-def preference_order(scores: Scores, levels: Levels, k: int | None) -> float | None:
+def preference_order(scores, levels, k):
     """HOPS of Sani & Anand (2025) as their notebook computes it, before it is clipped at 0."""
     present = sorted(set(levels), reverse=True)
     order = sorted(range(len(scores)), key=lambda j: rank(scores, j, False))
@@ -216,7 +210,7 @@ def preference_order(scores: Scores, levels: Levels, k: int | None) -> float | N
     return None if worst == 0 else 1 - error / worst
 
 
-def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = False) -> float | None:
+def ndcg(scores, levels, k=math.inf, paper=False):
     """[S] Eq. 23, cut at k, the ideal over the whole gallery."""
     dcg = 0.0
     for j in range(len(scores)):
@@ -230,7 +224,7 @@ def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = Fals
     return dcg / ideal if ideal > 0 else None
 
 
-def asi(scores: Scores, levels: Levels, paper: bool = False) -> float | None:
+def asi(scores, levels, paper=False):
     """[F]; [S] App. C-A1. The intersection is of multisets of levels."""
     relevant = num_positives(levels, 1)
     best = sorted(levels, reverse=True)
@@ -241,11 +235,11 @@ def asi(scores: Scores, levels: Levels, paper: bool = False) -> float | None:
     return total / relevant if relevant else None
 
 
-def tied_orders(scores: Scores) -> Iterator[list[float]]:
+def tied_orders(scores):
     """Every way to break the ties, as scores without ties; each order equally often."""
     groups = [[j for j in range(len(scores)) if scores[j] == value] for value in sorted(set(scores), reverse=True)]
 
-    def orders(remaining: list[list[int]]) -> Iterator[list[int]]:
+    def orders(remaining):
         if not remaining:
             yield []
             return
@@ -260,24 +254,24 @@ def tied_orders(scores: Scores) -> Iterator[list[float]]:
         yield strict
 
 
-def over_tied_orders(metric: Callable[[Scores], float | None], scores: Scores) -> list[float] | None:
+def over_tied_orders(metric, scores):
     """The metric's value for every order of the tied items."""
     values = [metric(strict) for strict in tied_orders(scores)]
     return None if values[0] is None else [value for value in values if value is not None]
 
 
-def exact_average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+def exact_average_precision(scores, levels, level, paper=False):
     """AP#l, "exclude": the items deeper than l are taken out of the list, those at l are the positives."""
     items = [j for j in range(len(scores)) if levels[j] <= level]
     return average_precision([scores[j] for j in items], [levels[j] for j in items], level, paper)
 
 
-def revisitop_ranks(scores: Scores, levels: Levels, level: int) -> list[int]:
+def revisitop_ranks(scores, levels, level):
     """The zero-based ranks of the positives, rising, without ties."""
     return sorted(rank(scores, j, False) - 1 for j in range(len(scores)) if levels[j] >= level)
 
 
-def revisitop_average_precision(scores: Scores, levels: Levels, level: int) -> float | None:
+def revisitop_average_precision(scores, levels, level):
     """``compute_ap`` of revisitop: trapezoids between the precisions before and at each positive."""
     ranks = revisitop_ranks(scores, levels, level)
     area = 0.0
@@ -287,7 +281,7 @@ def revisitop_average_precision(scores: Scores, levels: Levels, level: int) -> f
     return area if ranks else None
 
 
-def revisitop_precision_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
+def revisitop_precision_at_k(scores, levels, level, k):
     """``prs`` of revisitop's ``compute_map``: k becomes the rank of the last positive if that comes sooner."""
     ranks = [rank_index + 1 for rank_index in revisitop_ranks(scores, levels, level)]
     if not ranks:
@@ -296,13 +290,13 @@ def revisitop_precision_at_k(scores: Scores, levels: Levels, level: int, k: int)
     return sum(rank_index <= k for rank_index in ranks) / k
 
 
-def delf_recall_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
+def delf_recall_at_k(scores, levels, level, k):
     """``ComputePRAtRanks`` of delf: the share of all positives."""
     ranks = revisitop_ranks(scores, levels, level)
     return sum(rank_index < k for rank_index in ranks) / len(ranks) if ranks else None
 
 
-def delf_mean_average_precision(rankings: Sequence[Sequence[int]], solutions: Sequence[set[int]], k: int) -> float:
+def delf_mean_average_precision(rankings, solutions, k):
     """``MeanAveragePrecision`` of delf, over lists of gallery indices; where it would divide by zero, zero."""
     mean = 0.0
     for ranking, solution in zip(rankings, solutions, strict=True):
@@ -315,13 +309,13 @@ def delf_mean_average_precision(rankings: Sequence[Sequence[int]], solutions: Se
     return mean / len(solutions)
 
 
-def official_list(scores: Scores, self_retrieval: bool) -> list[int]:
+def official_list(scores, self_retrieval):
     """The neighbors HAPPIER's and SupRank's code keeps: N of N less the first hit, or the best N − 1 of a gallery."""
     order = sorted(range(len(scores)), key=lambda j: -scores[j])
     return order[1:] if self_retrieval else order[:-1]
 
 
-def official_metrics(levels: Levels, relevance: Sequence[float], level: int, k: int) -> dict[str, float]:
+def official_metrics(levels, relevance, level, k):
     """Their metrics of one ranked list of levels, given the relevance of each; 0 where theirs is 0 or NaN."""
     binary = [item_level >= level for item_level in levels]
     terms = [sum(binary[: j + 1]) / (j + 1) if binary[j] else 0.0 for j in range(len(levels))]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 
-def unit(vector: Any) -> Any:
+def unit(vector):
     return np.asarray(vector, np.float64) / math.sqrt(sum(float(value) ** 2 for value in vector))
 
 
-def whitened(vectors: Any, learned_on: Any, dimensions: int) -> Any:
+def whitened(vectors, learned_on, dimensions):
     """By the singular vectors of the centered matrix; the signs of directions do not matter to cosines."""
     learned = np.array([unit(vector) for vector in learned_on])
     mean = sum(learned) / len(learned)
@@ -23,11 +22,11 @@ def whitened(vectors: Any, learned_on: Any, dimensions: int) -> Any:
     ])  # fmt: skip
 
 
-def nearest(vector: Any, items: Any) -> list[int]:
+def nearest(vector, items):
     return sorted(range(len(items)), key=lambda index: -float(vector @ items[index]))
 
 
-def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
+def expanded_queries(queries, gallery, k, alpha):
     items, expanded_rows = [unit(item) for item in gallery], []
     for query in map(unit, queries):
         total = query.copy()
@@ -37,7 +36,7 @@ def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
     return np.array(expanded_rows)
 
 
-def augmented(gallery: Any, k: int) -> Any:
+def augmented(gallery, k):
     items = [unit(item) for item in gallery]
     return np.array([
         unit(sum((k - rank) / k * items[index] for rank, index in enumerate(nearest(item, items)[:k])))
@@ -45,12 +44,12 @@ def augmented(gallery: Any, k: int) -> Any:
     ])  # fmt: skip
 
 
-def reciprocal_scores(queries: Any, gallery: Any, k1: int, k2: int, weight: float) -> Any:
+def reciprocal_scores(queries, gallery, k1, k2, weight):
     every = [unit(vector) for vector in [*queries, *gallery]]
     order = [nearest(vector, every) for vector in every]
     distance = [[float(((a - b) ** 2).sum()) for b in every] for a in every]
 
-    def mutual(p: int, k: int) -> set[int]:
+    def mutual(p, k):
         return {i for i in order[p][: k + 1] if p in order[i][: k + 1]}
 
     encoded = []

@@ -43,6 +43,22 @@ MARGINS = (0.1, 0.3, 0.05, 0.2)
 HASHING = {"num_bits": SIZE, "num_bins": SIZE, "simplified": False}
 
 
+def labeled_batch(
+    seed: int = 0,
+    num_items: int = 16,
+    *,
+    size: int = 5,
+    classes: int = 6,
+    branching: int = 2,
+    dtype: torch.dtype = torch.float64,
+) -> tuple[Tensor, Tensor]:
+    """Embeddings and (n, 2) paths, of super-categories of so many classes, unequal in size and unsorted."""
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, classes, (num_items,), generator=generator)
+    embeddings = torch.randn(num_items, size, generator=generator, dtype=dtype)
+    return embeddings, torch.stack([fine // branching, fine], dim=1)
+
+
 def gains(levels: list[int]) -> list[float]:
     return [2.0**level - 1 for level in levels]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 from hiertree.datasets import load_table
@@ -23,7 +20,7 @@ COLORS = GENERATOR.integers(0, 1 << 16, (7, 5, 4), dtype=np.uint16)
 UNIT = GENERATOR.random((7, 5), dtype=np.float32)
 
 
-def png(values: NDArray[Any]) -> bytes:
+def png(values):
     """A PNG of 16 bits a channel, written by its specification."""
     height, width, channels = (*values.shape, 1)[:3]
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
@@ -33,7 +30,7 @@ def png(values: NDArray[Any]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(c + struct.pack(">I", zlib.crc32(c[4:])) for c in chunks)
 
 
-def tiff(values: NDArray[Any], *, photometric: int = 1) -> bytes:
+def tiff(values, *, photometric=1):
     """A gray TIFF of one strip, little-endian, written by its specification."""
     height, width = values.shape
     body = values.astype(values.dtype.newbyteorder("<")).tobytes()
@@ -45,7 +42,7 @@ def tiff(values: NDArray[Any], *, photometric: int = 1) -> bytes:
     return b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + b"\0" * 4 + body
 
 
-def decoded(folder: Path, name: str, encoded: bytes) -> NDArray[Any]:
+def decoded(folder, name, encoded):
     (folder / name).write_bytes(encoded)
     image = FileImages(folder, [name])[0]
     return np.asarray(image.convert("RGB")) if len(image.getbands()) > 1 else np.asarray(image)

@@ -10,7 +10,6 @@ import json
 import tarfile
 import urllib.error
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,16 +25,15 @@ from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 def fetch():
     file = Path(__file__).parents[3] / "benchmarks" / "fetch.py"
     spec = importlib.util.spec_from_file_location("fetch", file)
-    assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    spec.loader.exec_module(module)
     return module
 
 
-def repository(fetch: Any, shared: Path, *, photos: int, cut: bool = False) -> bytes:
+def repository(fetch, tables_folder, *, photos, cut=False):
     """An archive of the repository with its two tables, and some drawn photos."""
     clean = b"\xef\xbb\xbflandmark_id,image_id,url\n"
-    tables = {"landmarks_washington_full.csv": (shared / "landmarks_washington_full.csv").read_bytes()}
+    tables = {"landmarks_washington_full.csv": (tables_folder / "landmarks_washington_full.csv").read_bytes()}
     tables["landmarks_washington_clean_images.csv"] = clean + b"161,00aa,http://x/y.jpg\n"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -51,9 +49,9 @@ def repository(fetch: Any, shared: Path, *, photos: int, cut: bool = False) -> b
 
 
 def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_path, monkeypatch):
-    shared = shared_data / "gldv2_washington"
+    tables_folder = shared_data / "gldv2_washington"
     monkeypatch.setattr(fetch, "PHOTOS", 171)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=171))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=171))
     fetch.fetch_washington(tmp_path)
     lines = (tmp_path / "gldv2_wa_images.csv").read_text(encoding="utf-8").splitlines()
     category = "http://commons.wikimedia.org/wiki/Category:Lime_Kiln_Point_State_Park"
@@ -62,16 +60,16 @@ def test_landmarks_and_photos_are_joined_and_checked(fetch, shared_data, tmp_pat
     with fetch.zipfile.ZipFile(tmp_path / "gldv2_wa_112px.zip") as photos:
         assert len(photos.namelist()) == 171
         assert Image.open(photos.open("00aa.jpg")).size == (112, 112)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=171, cut=True))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=171, cut=True))
     with pytest.raises(MissingResourceError, match=r"landmarks_washington_full\.csv: expected SHA-256 2aaf89"):
         fetch.fetch_washington(tmp_path)
-    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, shared, photos=2))
+    monkeypatch.setattr(fetch, "read", lambda _: repository(fetch, tables_folder, photos=2))
     with pytest.raises(MissingResourceError, match="2 photos: expected 171"):
         fetch.fetch_washington(tmp_path)
 
 
 def test_without_a_connection_the_error_names_the_address(fetch, tmp_path, monkeypatch):
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise urllib.error.URLError("no route")
 
     monkeypatch.setattr(fetch.urllib.request, "urlopen", refuse)
@@ -84,7 +82,7 @@ def test_without_a_connection_the_error_names_the_address(fetch, tmp_path, monke
     assert (tmp_path / "pairs.csv").read_text().splitlines()[1:] == ["arch dam,dam,2,2", "dam,dam,1,1"]
 
 
-def shared_rows(file: Path) -> list[list[str]]:
+def shared_rows(file):
     with file.open(encoding="utf-8", newline="") as table:
         return list(csv.reader(table))[1:]
 

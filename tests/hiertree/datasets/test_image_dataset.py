@@ -91,4 +91,4 @@ def test_it_is_a_data_set_of_torch():
     with pytest.raises(IndexError, match="image 24 of 24"):
         _ = train[24]
     with pytest.raises(OptionError, match="transform"):
-        train.with_transform(3)  # type: ignore[arg-type]
+        train.with_transform(3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import unicodedata
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from benchmark_files import write_image
@@ -16,7 +15,7 @@ from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
 
 
-def write(root: Path, *names: str) -> Path:
+def write(root, *names):
     for index, name in enumerate(names):
         write_image(root / name, index)
     return root

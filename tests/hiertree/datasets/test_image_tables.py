@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,12 +30,12 @@ def photos(tmp_path):
     return tmp_path / "photos"
 
 
-def write(path: Path, rows: Any = ROWS, **options: Any) -> Path:
+def write(path, rows=ROWS, **options):
     pd.DataFrame(rows, columns=["file", *LEVELS, "split"]).to_csv(path, index=False, **options)
     return path
 
 
-def load(path: Path, split: str | None, photos: Path, **options: Any) -> Any:
+def load(path, split, photos, **options):
     settings = {"root": photos, "image": "file", "levels": LEVELS, "split_column": "split", **options}
     return load_table(path, split, **settings)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,19 +12,19 @@ import pytest
 from PIL import Image
 
 from hiertree.datasets import load_archives, load_folder
-from hiertree.datasets.input_images import InputImages, load_input_images
+from hiertree.datasets.input_images import load_input_images
 from hiertree.errors import ImageError, OptionError, TableError
 
 KINDS, PLACES = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def picture(index: int) -> bytes:
+def picture(index):
     encoded = io.BytesIO()
     Image.new("RGB", (6, 5), (index, 2 * index, 200)).save(encoded, "PNG")
     return encoded.getvalue()
 
 
-def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+def write_tar(path, members):
     path.parent.mkdir(exist_ok=True)
     with tarfile.open(path, "w") as archive:
         for name, encoded in members:
@@ -35,13 +33,13 @@ def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
             archive.addfile(info, io.BytesIO(encoded))
 
 
-def sample(index: int, name: str, *, kinds: Sequence[str] = ("cls", "json")) -> list[tuple[str, bytes]]:
+def sample(index, name, *, kinds=("cls", "json")):
     """The members of a sample, the image last."""
     members = {"cls": str(KINDS[index]).encode(), "json": json.dumps(labels_of(index)).encode()}
     return [*((f"{name}.{kind}", members[kind]) for kind in kinds), (f"{name}.png", picture(index))]
 
 
-def labels_of(index: int) -> dict[str, object]:
+def labels_of(index):
     return {"kind": f"k{KINDS[index]}", "place": PLACES[index], "text": "a lake"}
 
 
@@ -54,7 +52,7 @@ def archives(tmp_path):
     return tmp_path / "shards"
 
 
-def shades(source: InputImages) -> list[int]:
+def shades(source):
     """What the images show, in their order."""
     return [source.dataset.images[row].getpixel((0, 0))[0] for row in range(len(source.dataset))]
 

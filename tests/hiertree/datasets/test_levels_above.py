@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -28,7 +26,7 @@ def cub(tmp_path):
     return tmp_path / "cub"
 
 
-def graph_of(table: Path) -> Any:
+def graph_of(table):
     graph = nx.DiGraph()
     for order, family, species in pd.read_csv(table).itertuples(index=False):
         graph.add_edges_from([("birds", order), (order, family), (family, species)])
@@ -38,7 +36,7 @@ def graph_of(table: Path) -> Any:
 @pytest.mark.parametrize("kind", ["table", "text", "frame", "graph", "tree"])
 def test_levels_of_a_table_a_frame_or_a_graph_are_above_the_classes(cub, kind):
     table = cub.parent / "orders.csv"
-    above: Any = {
+    above = {
         "table": table,
         "text": str(table),
         "frame": pd.read_csv(table),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 
-from hiertree.datasets import ImageDataset, load_omniglot
+from hiertree.datasets import load_omniglot
 from hiertree.errors import ImageError, MissingResourceError, OptionError
 
 
@@ -18,11 +17,7 @@ def omniglot(shared_data):
     return shared_data / "omniglot"
 
 
-def pixels(dataset: ImageDataset) -> dict[str, np.ndarray[Any, Any]]:
-    return {dataset.images.name(index): np.asarray(dataset.images[index]) for index in range(len(dataset))}
-
-
-def alphabets(dataset: ImageDataset) -> set[str]:
+def alphabets(dataset):
     return {str(leaf).split("/")[0] for leaf in dataset.drop_absent_classes().tree.leaves}
 
 

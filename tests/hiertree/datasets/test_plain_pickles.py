@@ -27,7 +27,7 @@ def test_every_protocol_gives_what_python_reads(tmp_path, protocol):
         assert isinstance(value, np.ndarray) or values[name] == value
 
 
-def array(shape: bytes, code: bytes, values: bytes) -> bytes:
+def array(shape, code, values):
     """An array as protocol 0 spells it."""
     plain_type = b"cnumpy\ndtype\n(V" + code + b"\nI00\nI01\ntR"
     reconstructed = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntVb\ntR"

@@ -6,8 +6,6 @@ import pickle
 import re
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from benchmark_files import (
     NAMES,
     NUS_LABELS,
     SHAPES,
-    Shape,
     jpeg,
     write_benchmark,
     write_cars_devkit,
@@ -51,7 +48,7 @@ def benchmark_folders(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "split"), SHAPES, ids=lambda value: value)
 def test_a_split_has_its_images_labels_and_parts(benchmark_folders, name, split):
-    shape: Shape = SHAPES[name, split]
+    shape = SHAPES[name, split]
     dataset = datasets.load(name, benchmark_folders[name], split, verify="structure")
     card = datasets.describe(name)
     assert (len(dataset), dataset.drop_absent_classes().tree.level_sizes) == (shape.images, shape.level_sizes)
@@ -211,7 +208,7 @@ def test_landmark_images_come_from_archives_as_from_folders(tmp_path, archives):
     assert train.tree.leaves == (17, 4, 230, 9)
 
 
-def decoded(index: int) -> bytes:
+def decoded(index):
     import io
 
     from PIL import Image
@@ -271,7 +268,7 @@ def test_classes_of_wordnet_lie_at_the_depths_of_the_authors_tree(benchmark_fold
 def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(tmp_path, monkeypatch):
     from hiertree.datasets import archives as _tar_images
 
-    calls: list[Path] = []
+    calls = []
     members = _tar_images._members
     monkeypatch.setattr(_tar_images, "_members", lambda path: (calls.append(path), members(path))[1])
     write_gldv2(tmp_path)
@@ -377,7 +374,7 @@ def test_names_of_categories_may_stand_in_a_file_of_their_own(benchmark_folders,
 def test_hashing_settings_part_cifar_into_queries_and_gallery(benchmark_folders, monkeypatch):
     monkeypatch.setattr(_cifar, "S1_QUERIES", 2)
     monkeypatch.setattr(_cifar, "S1_TRAINING", 3)
-    options: Any = {"classes": 10, "verify": "structure"}
+    options = {"classes": 10, "verify": "structure"}
     train = load_cifar(benchmark_folders["cifar10"], "train", setting="s1", **options)
     test = load_cifar(benchmark_folders["cifar10"], "test", setting="s1", **options)
     assert np.bincount(train.paths[:, 0]).tolist() == [3] * 4
@@ -476,7 +473,7 @@ def test_a_damaged_training_list_leaves_the_test_people_of_vggface2_readable(tmp
         datasets.load("vggface2", tmp_path, "train", verify="structure")
 
 
-def load_both(name: str, first: Path, second: Path, split: str = "test") -> list[Any]:
+def load_both(name, first, second, split="test"):
     """A split of a benchmark from two folders."""
     return [datasets.load(name, root, split, verify="structure") for root in (first, second)]
 
@@ -514,7 +511,7 @@ def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders, tmp_pa
 
 
 def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folders):
-    options: Any = {"queries_per_label": 2, "training_per_label": 3, "verify": "structure"}
+    options = {"queries_per_label": 2, "training_per_label": 3, "verify": "structure"}
     test = load_nus_wide(benchmark_folders["nus-wide"], "test", **options)
     assert (len(test.queries), len(test.gallery)) == (6, 2181)
     sets = [set(str(test.tree.leaves[node]).split(" + ")) for node in test.paths[:, 0].tolist()]
@@ -553,7 +550,7 @@ def test_losses_learn_from_the_grades_of_pairs(benchmark_folders):
     codes, levels = torch.tanh(outputs), torch.from_numpy(train.grades(rows, rows))
     counts = torch.stack([((levels == level) & mask).sum(dim=1) for level in range(4)], dim=1)
     distances = (codes @ codes.T - 16) / 2
-    options: Any = {"num_bits": 16, "valid": mask, "simplified": True}
+    options = {"num_bits": 16, "valid": mask, "simplified": True}
     for loss, slow in (
         (TieAwareNDCG(simplified=True), tie_aware_ndcg(distances, levels, gain(counts), **options)),
         (TieAwareAP(simplified=True, level=1), tie_aware_ap(distances, levels, gain(counts), level=1, **options)),
@@ -601,7 +598,7 @@ def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders):
         check_apart(train, replace(test, queries=test.gallery, gallery=test.queries))
 
 
-SPOILT_PICKLES: list[tuple[str, str, tuple[Any, ...], Any, str]] = [
+SPOILT_PICKLES = [
     ("sfm120k", "retrieval-SfM-120k.pkl", ("train",), {"cids": ["a"], "cluster": [1, 2]}, "cids and cluster"),
     ("sfm120k", "retrieval-SfM-120k.pkl", ("train",), {"cids": ["a"]}, "cids and cluster"),
     ("sfm120k", "retrieval-SfM-120k.pkl", ("train",), {"cids": 3, "cluster": [1]}, "cids and cluster"),

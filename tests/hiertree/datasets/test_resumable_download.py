@@ -23,7 +23,7 @@ from hiertree.errors import MissingResourceError, OptionError
 IMAGE = bytes(range(256)) * 4000  # a megabyte
 
 
-def archive() -> bytes:
+def archive():
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=0) as tar:
         member = tarfile.TarInfo("birds/images/one.jpg")
@@ -53,7 +53,7 @@ def site():
     served = Site()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             served.asked.append(self.headers.get("Range"))
             if served.statuses:
                 self.send_error(served.statuses.pop(0))
@@ -76,7 +76,7 @@ def site():
             with suppress(ConnectionError):  # a client that stopped listening
                 self.wfile.write(served.packed[start : start + size])
 
-        def log_message(self, *arguments: object) -> None:
+        def log_message(self, *arguments):
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -88,15 +88,15 @@ def site():
         thread.join()
 
 
-def card(site: Site, *, checksum: str = MD5) -> Benchmark:
+def card(site, *, checksum=MD5):
     return Benchmark(
         name="birds", title="Birds", levels=("species",), splits={"train": Counts()}, license="none", url="",
         steps=(), downloads=(Download(url=f"{site.url}/birds.tgz?download=1", md5=checksum),),
     )  # fmt: skip
 
 
-def waits() -> tuple[list[float], object]:
-    waited: list[float] = []
+def waits():
+    waited = []
     return waited, waited.append
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,6 @@ from benchmark_files import NAMES, write_benchmark
 from PIL import Image
 
 from hiertree import datasets
-from hiertree.datasets import ImageDataset
 from hiertree.errors import NotATreeError
 from hiertree.metrics import evaluate
 
@@ -24,11 +21,11 @@ CLASSES = [("natural", "lake"), ("natural", "peak"), ("built", "church"), ("buil
 ORDERS = {"train": [3, 0, 1], "val": [1, 4], "test": [4, 2, 1, 0, 3]}  # by which the classes appear in each split
 
 
-def labels_of(dataset: ImageDataset) -> list[tuple[str, ...]]:
+def labels_of(dataset):
     return [tuple(map(str, dataset.tree.labels_of(path))) for path in dataset.paths.tolist()]
 
 
-def check_shared(first: ImageDataset, second: ImageDataset) -> None:
+def check_shared(first, second):
     """Images of one class have one id at each level, images of two classes have two."""
     pairs_of_split = [(labels_of(dataset), dataset.paths) for dataset in (first, second)]
     for level in range(1, first.paths.shape[1] + 1):
@@ -37,7 +34,7 @@ def check_shared(first: ImageDataset, second: ImageDataset) -> None:
         np.testing.assert_array_equal(texts == texts.T, ids == ids.T)
 
 
-def check_splits(load: Callable[[str], ImageDataset]) -> None:
+def check_splits(load):
     train, val, test = (load(split) for split in ORDERS)
     for first, second in combinations((train, val, test), 2):
         check_shared(first, second)
@@ -53,7 +50,7 @@ def check_splits(load: Callable[[str], ImageDataset]) -> None:
     assert (pruned.paths.max(axis=0) + 1).tolist() == [2, 5]
 
 
-def picture(index: int) -> bytes:
+def picture(index):
     encoded = io.BytesIO()
     Image.new("RGB", (6, 5), (index, 0, 0)).save(encoded, "PNG")
     return encoded.getvalue()
@@ -82,7 +79,7 @@ def folders(tmp_path):
     return tmp_path
 
 
-def of_table(folders: Path, split: str | None) -> ImageDataset:
+def of_table(folders, split):
     options = {"root": folders / "photos", "image": "file", "levels": ["kind", "name"], "split_column": "part"}
     return datasets.load_table(folders / "t.csv", split, **options)
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 import pytest
 
 import hiertree as ht
-from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.datasets import load_synthetic
 from hiertree.datasets.synthetic import SILHOUETTES, TEXTURES, coverage, oklch
 from hiertree.errors import OptionError
 
 
-def pixels(dataset: ImageDataset) -> np.ndarray[Any, Any]:
+def pixels(dataset):
     return np.stack([np.asarray(dataset.images[index]) for index in range(len(dataset))])
 
 
-def digest(**options: Any) -> str:
+def digest(**options):
     return hashlib.sha256(pixels(load_synthetic("train", families=3, instances=2, **options)).tobytes()).hexdigest()
 
 
@@ -44,8 +43,8 @@ def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on(
     test = test.drop_absent_classes()
     assert not set(train.tree.leaves) & set(test.tree.leaves)
 
-    def kinds(dataset: ImageDataset) -> dict[str, set[str]]:
-        kinds_by_family: dict[str, set[str]] = {}
+    def kinds(dataset):
+        kinds_by_family = {}
         for leaf in dataset.tree.leaves:
             family, kind, _ = str(leaf).split("/")
             kinds_by_family.setdefault(family, set()).add(kind)

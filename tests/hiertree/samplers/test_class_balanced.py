@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +43,7 @@ def test_every_class_is_visited_before_one_is_visited_again(case):
 def test_a_class_shows_all_its_items_before_it_repeats_one(case):
     labels, options = case
     sampler = ClassBalancedSampler(labels, **options)
-    visits: dict[int, Counter[int]] = {}
+    visits = {}
     for batch in sampler:
         for item in batch:
             visits.setdefault(int(labels[item]), Counter())[item] += 1
@@ -53,7 +52,7 @@ def test_a_class_shows_all_its_items_before_it_repeats_one(case):
         assert max(of_class) - min(of_class) <= 1
 
 
-def epoch_of_the_authors(visits: dict[int, int], per_batch: int, order: list[int]) -> list[frozenset[int]]:
+def epoch_of_the_authors(visits, per_batch, order):
     """The classes of each batch, by the loop of Smooth_AP's datasets.py: the first ones that have images left."""
     left, batches = dict(visits), list[frozenset[int]]()
     while len(batch := [label for label in order if left[label]][:per_batch]) == per_batch:
@@ -85,7 +84,7 @@ def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(cas
 @pytest.mark.parametrize(("batch_size", "batches"), [(128, 45), (224, 15), (256, 15), (384, 15)])
 def test_an_epoch_by_size_of_a_hundred_equal_classes_is_as_short_as_the_authors(batch_size, batches):
     """As on CUB: beside 64 classes, the other 36 fill no batch."""
-    options: Any = {"batch_size": batch_size, "images_per_class": 4, "visits": "by_size"}
+    options = {"batch_size": batch_size, "images_per_class": 4, "visits": "by_size"}
     sampler = ClassBalancedSampler(np.repeat(np.arange(100), 60), **options)
     assert len(sampler) == len(list(sampler)) == batches
 

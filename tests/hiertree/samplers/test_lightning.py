@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import lightning
 import numpy as np
@@ -14,49 +12,48 @@ from forked_processes import run_together
 from lightning.fabric.plugins.environments.lightning import find_free_network_port
 from lightning_processes import run_epoch
 from sampler_cases import LABELS, samplers
-from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 from hiertree.samplers import DistributedBatches
 
 
-def alone() -> Any:
+def alone():
     return samplers()[0]
 
 
-def shared() -> Any:
+def shared():
     return DistributedBatches(samplers()[1], rank=1, world_size=2)
 
 
 BUILD = [alone, shared]
 
 
-def epoch_of(sampler: Any, epoch: int) -> list[list[int]]:
+def epoch_of(sampler, epoch):
     sampler.set_epoch(epoch)
     return list(sampler)
 
 
-def loader_of(sampler: Any, workers: int = 0) -> DataLoader[Any]:
+def loader_of(sampler, workers=0):
     return DataLoader(TensorDataset(torch.arange(len(LABELS))), batch_sampler=sampler, num_workers=workers)
 
 
 class Recorder(lightning.LightningModule):
     """Records the indices of every batch by epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(1))
         self.seen: dict[int, list[list[int]]] = {}
 
-    def training_step(self, batch: list[Tensor]) -> Tensor:
+    def training_step(self, batch):
         self.seen.setdefault(self.current_epoch, []).append(batch[0].tolist())
         return self.weight.sum()
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def trainer(folder: Path, epochs: int) -> lightning.Trainer:
+def trainer(folder, epochs):
     return lightning.Trainer(
         max_epochs=epochs,
         accelerator="cpu",
@@ -89,10 +86,10 @@ def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(tmp_path, buil
 def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build):
     from pytorch_metric_learning import losses, trainers
 
-    batches: list[list[int]] = []
+    batches = []
 
     class Seen(TensorDataset):
-        def __getitems__(self, indices: list[int]) -> list[Any]:
+        def __getitems__(self, indices):
             batches.append(list(indices))
             return [(torch.rand(4), torch.tensor(LABELS[index])) for index in indices]
 

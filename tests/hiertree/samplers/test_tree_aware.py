@@ -25,7 +25,7 @@ def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(cas
         if options["small_classes"] == "replace" or sizes[row] >= sampler.images_per_class
     ]
 
-    def levels_of(item: int, neighbors: list[int]) -> set[int]:
+    def levels_of(item, neighbors):
         """The exact levels, in slow words: the length of the common beginning."""
         return {
             len(list(takewhile(lambda pair: pair[0] == pair[1] >= 0, zip(rows[item], rows[neighbor], strict=True))))

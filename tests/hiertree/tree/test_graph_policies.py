@@ -137,9 +137,9 @@ def test_a_chain_beyond_255_levels_is_refused_before_it_takes_memory():
 
 
 def test_many_roots_in_a_frame_take_no_square_of_their_number():
-    number = 20_000
-    frame = pd.DataFrame({"parent": [None] * number + list(range(number)), "child": list(range(2 * number))})
-    assert ht.LabelTree.from_edges(frame, forest="join").level_sizes == (number, number)
+    num_roots = 20_000
+    frame = pd.DataFrame({"parent": [None] * num_roots + list(range(num_roots)), "child": list(range(2 * num_roots))})
+    assert ht.LabelTree.from_edges(frame, forest="join").level_sizes == (num_roots, num_roots)
 
 
 def test_of_several_parents_the_first_or_the_nearest_to_the_root_is_kept():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import proxy_memory
@@ -13,7 +12,6 @@ import pytest
 import reference_baselines as baselines
 import reference_losses as reference
 import torch
-from torch import Tensor
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import (
@@ -22,13 +20,11 @@ from hiertree.losses import (
     BlackboxAP,
     FastAP,
     HiMulCon,
-    Loss,
     ProxyDecomposability,
     SmoothRecall,
     SoftBinAP,
     SupAP,
     SupHAP,
-    SupRecall,
     functional,
 )
 from hiertree.losses import decomposability as _proxies
@@ -41,7 +37,7 @@ SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
 levels_1_to_4 = pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
 
 
-def batch(num_levels: int, num_items: int = 22, seed: int = 0) -> tuple[Tensor, Tensor]:
+def batch(num_levels, num_items=22, seed=0):
     """Embeddings and paths of a binary tree; item 0 is alone in every class of its own."""
     generator = torch.Generator().manual_seed(seed + num_levels)
     fine = torch.randint(0, 2**num_levels, (num_items,), generator=generator)
@@ -50,9 +46,7 @@ def batch(num_levels: int, num_items: int = 22, seed: int = 0) -> tuple[Tensor, 
     return torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64), paths
 
 
-def mean_of_loops(
-    objective: Callable[[list[float], list[int]], float | None], embeddings: Tensor, paths: Tensor
-) -> float:
+def mean_of_loops(objective, embeddings, paths):
     rows, labels = embeddings.tolist(), paths.tolist()
     values = []
     for q in range(len(rows)):
@@ -108,7 +102,7 @@ def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels):
     embeddings, paths = embeddings[1:], paths[1:]
     level_weights = tuple(level / sum(range(1, num_levels + 1)) for level in range(1, num_levels + 1))
 
-    def weighted(scores: list[float], levels: list[int]) -> float | None:
+    def weighted(scores, levels):
         step = {"equal": reference.heaviside, "lower": reference.heaviside}
         values = [reference.one_minus_ap(scores, levels, level, **step) for level in range(1, num_levels + 1)]
         terms = [(weight, v) for weight, v in zip(level_weights, values, strict=True) if v is not None]
@@ -149,8 +143,6 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory():
     assert float(FastAP(num_bins=19)(embeddings, paths)) == pytest.approx(
         float(SoftBinAP(num_bins=20)(embeddings, paths))
     )
-    with pytest.raises(OptionError, match="num_bins=1"):
-        SoftBinAP(num_bins=1)
 
 
 @pytest.mark.parametrize("lambda_", [0.5, 4.0, 50.0])
@@ -162,7 +154,6 @@ def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_):
     pairs = ScoredPairs(leaf, positive.to(torch.uint8), torch.ones_like(positive), 1)
     loss = BlackboxAP(blackbox_lambda=lambda_, margin=0.0)
     loss.of_scores(pairs).backward()
-    assert leaf.grad is not None
     for q in (0, 1):
         expected = baselines.blackbox_gradient(scores[q].tolist(), positive[q].tolist(), lambda_, weight=1 / 2)
         assert leaf.grad[q].tolist() == pytest.approx(expected)
@@ -201,8 +192,8 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
     for first_to_last in (True, False):
 
         @contextmanager
-        def one_by_one(threads: int, first_to_last: bool = first_to_last) -> Iterator[_blocks.Mapped]:
-            def mapped(work: Callable[[slice], None], ranges: Iterable[slice]) -> list[None]:
+        def one_by_one(threads, first_to_last=first_to_last):
+            def mapped(work, ranges):
                 queries = [query for rows in ranges for query in range(rows.start, rows.stop)]
                 return [work(slice(q, q + 1)) for q in (queries if first_to_last else reversed(queries))]
 
@@ -236,9 +227,8 @@ def test_csl_is_that_of_the_loops(num_levels):
     )
 
 
-def _with_proxies(loss: Loss, embeddings: Tensor, proxies: Tensor, paths: Tensor) -> Tensor:
-    value: Tensor = torch.func.functional_call(loss, {"proxies": proxies}, (embeddings, paths))
-    return value
+def _with_proxies(loss, embeddings, proxies, paths):
+    return torch.func.functional_call(loss, {"proxies": proxies}, (embeddings, paths))
 
 
 def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too():
@@ -248,7 +238,6 @@ def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too():
         value = loss(embeddings, torch.zeros(4, 2, dtype=torch.int64))
     value.backward()
     assert value.item() == 0.0
-    assert loss.proxies.grad is not None
     assert bool(loss.proxies.grad.isfinite().all())
 
 
@@ -260,8 +249,6 @@ def test_csl_refuses_what_it_has_no_proxy_for():
         loss(torch.eye(2), torch.tensor([0, 1]))
     with pytest.raises(PathError, match="finest id 3 twice"):
         CSL(torch.tensor([[0, 3], [1, 3]]), 2)
-    with pytest.raises(OptionError, match="margins"):
-        CSL(torch.tensor([[0, 0], [1, 1]]), 2, margins=(0.2,))
 
 
 @pytest.mark.parametrize("centers", [1, 3])
@@ -290,7 +277,6 @@ def test_sampled_classes_hold_the_batchs_own():
     all_classes.load_state_dict(loss.state_dict())
     value = loss(embeddings, paths)
     value.backward()
-    assert loss.proxies.grad is not None
     touched = loss.proxies.grad.abs().sum(dim=1) > 0
     assert int(touched.sum()) == 20
     assert bool(touched[paths[:, -1]].all())
@@ -314,8 +300,6 @@ def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers, monkeypa
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
     )
-    with pytest.raises(OptionError, match="center_temperature=0"):
-        HAPPIER(5, SIZE, center_temperature=0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of its memory from /proc")
@@ -372,21 +356,3 @@ def test_similarity_mixup_leaves_evaluation_alone():
     mixing, baseline = SmoothRecall(similarity_mixup=True), SmoothRecall()
     assert float(mixing(embeddings, paths)) != float(baseline(embeddings, paths))
     assert float(mixing.eval()(embeddings, paths)) == float(baseline(embeddings, paths))
-
-
-def test_options_outside_their_range_are_refused():
-    for make in (
-        lambda: SupRecall(ks=()),
-        lambda: SupRecall(ks=(0,)),
-        lambda: SupRecall(ks=(1.5,)),  # type: ignore[arg-type] # on purpose
-        lambda: SmoothRecall(tau_star=0.0),
-        lambda: BlackboxAP(blackbox_lambda=0.0),
-        lambda: BlackboxAP(margin=-1.0),
-        lambda: FastAP(num_bins=0),
-        lambda: CSL(torch.tensor([[0, 0]]), 0),
-        lambda: CSL(torch.tensor([[0, 0]]), 2, scale=-1.0),
-        lambda: ProxyDecomposability(3, 2, centers=0),
-        lambda: ProxyDecomposability(3, 2, sampled_classes=0),
-    ):
-        with pytest.raises(OptionError):
-            make()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import partial
 
 import numpy as np
 import pytest
 import reference_baselines as baselines
 import reference_hyperbolic as reference
 import torch
-from torch import Tensor
+from loss_loops import labeled_batch
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.losses import (
@@ -29,23 +29,19 @@ from hiertree.metrics.rerank import poincare_vectors
 
 BALL = {"curvature": 0.3, "radius": 2.0, "scale": 1.4}
 SIZE = 5
-ROLES: tuple[Literal["query"], Literal["item"]] = ("query", "item")
+ROLES = ("query", "item")
 
 
-def batch(num_items: int = 16, seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 5, (num_items,), generator=generator)
-    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
-    return embeddings, torch.stack([fine // 2, fine], dim=1)
+batch = partial(labeled_batch, size=SIZE, classes=5)
 
 
-def distances_by_loops(rows: Tensor, columns: Tensor) -> list[list[float]]:
+def distances_by_loops(rows, columns):
     points = [[reference.point(row, **BALL) for row in rows_of.tolist()] for rows_of in (rows, columns)]
     return [[reference.distance(x, y, 0.3) for y in points[1]] for x in points[0]]
 
 
 def test_scores_of_pairs_are_minus_distances_in_the_ball():
-    (embeddings, paths), (memory, memory_paths) = batch(), batch(24, seed=1)
+    (embeddings, paths), (memory, memory_paths) = batch(), batch(1, 24)
     loss = Hyperbolic(SupCon(temperature=0.5, level=1), **BALL)
     terms = []
     for row, path in zip(distances_by_loops(embeddings, memory), paths, strict=True):
@@ -61,7 +57,7 @@ def test_scores_of_pairs_are_minus_distances_in_the_ball():
 
 @pytest.mark.parametrize(("curvature", "radius"), [(0.1, 2.3), (4.0, 3.0)])
 def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_losses(curvature, radius):
-    vectors = 3 * batch(40)[0]
+    vectors = 3 * batch(0, 40)[0]
     points = _hyperbolic.poincare_points(vectors, curvature=curvature, radius=radius, scale=0.5)
     distances = _hyperbolic.poincare_distances(points, points, curvature)
     lifted = {
@@ -85,18 +81,17 @@ def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(lo
     value.backward()
     assert value.dtype == torch.float32
     assert value.isfinite()
-    assert leaf.grad is not None
     assert leaf.grad.isfinite().all()
 
 
 def test_of_embeddings_of_one_length_the_order_is_that_of_cosines():
-    unit = torch.nn.functional.normalize(batch(40)[0])
+    unit = torch.nn.functional.normalize(batch(0, 40)[0])
     points = Hyperbolic(SupCon(), scale=2.3).points(unit)
     distances = _hyperbolic.poincare_distances(points, points, 0.1)
     assert torch.equal((unit @ unit.T).argsort(dim=1), distances.argsort(dim=1, descending=True))
 
 
-def drawn_noise(num_triplets: int, num_proxies: int) -> list[Tensor]:
+def drawn_noise(num_triplets, num_proxies):
     """What Gumbel softmax adds for both ancestors, drawn as torch draws it."""
     return [-torch.empty(num_triplets, num_proxies, dtype=torch.float64).exponential_().log() for _ in range(2)]
 
@@ -142,13 +137,13 @@ def test_triplets_are_of_reciprocal_neighbors_and_of_others():
     similarities = torch.rand(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     similarities = similarities + similarities.T
     valid = ~torch.eye(12, dtype=torch.bool)
-    drawn = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 400)
+    triplets = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 400)
     expected = reference.neighbors(similarities.tolist(), 5)
     rows = [i for i in range(12) if len(expected[i]) > 1]
     assert rows
-    assert drawn.shape == (3, 400 * len(rows))
+    assert triplets.shape == (3, 400 * len(rows))
     for i in rows:
-        of_i = drawn[:, drawn[0] == i]
+        of_i = triplets[:, triplets[0] == i]
         assert set(of_i[1].tolist()) == expected[i]
         assert set(of_i[2].tolist()) == set(range(12)) - expected[i] - {i}
 
@@ -189,9 +184,9 @@ def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for():
 
 
 def test_items_that_are_no_queries_make_no_triplets():
-    embeddings, paths = batch(20)
+    embeddings, paths = batch(0, 20)
     loss = HIER(SupCon(), SIZE, num_proxies=9, neighbors=6).double()
-    memory, memory_paths = batch(8, seed=3)
+    memory, memory_paths = batch(3, 8)
     queries = torch.arange(20) < 12
     values = []
     for arguments in (
@@ -204,27 +199,26 @@ def test_items_that_are_no_queries_make_no_triplets():
     torch.testing.assert_close(values[0]["SupCon"], values[1]["SupCon"])
     leaf = embeddings.clone().requires_grad_()
     loss(leaf, paths, valid=queries[:, None] & queries).backward()
-    assert leaf.grad is not None
     assert leaf.grad[12:].abs().max() == 0 < leaf.grad[:12].abs().max()
 
 
 def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_loss():
     loss = HIER(SupAP(), SIZE, num_proxies=1).double()
-    embeddings = batch(2)[0].requires_grad_()
+    embeddings = batch(0, 2)[0].requires_grad_()
     terms = loss.terms(embeddings, torch.tensor([0, 1]))
     assert terms["HIER"].item() == 0
     loss.total(terms).backward()
     memory = CrossBatchMemory(HIER(SupAP(), SIZE, num_proxies=4, neighbors=3), SIZE, 1, size=20)
     for seed in (0, 1):
-        vectors, paths = batch(12, seed)
+        vectors, paths = batch(seed, 12)
         assert memory(vectors.float(), paths[:, 1]).isfinite()
 
 
 def test_grades_of_pairs_say_which_items_are_of_a_class():
-    embeddings, paths = batch(20)
+    embeddings, paths = batch(0, 20)
     graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
-    plain = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
-    for by_rows, by_labels in zip(graded, plain, strict=True):
+    labeled_losses = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
+    for by_rows, by_labels in zip(graded, labeled_losses, strict=True):
         by_rows.load_state_dict(by_labels.state_dict())
         by_rows.compare_rows(lambda a, b: (paths[a, None, 1] == paths[b, 1]).byte().numpy(), 1)
         values = []
@@ -244,18 +238,12 @@ def test_bad_input_is_refused():
     with pytest.raises(OptionError, match="labels=None"):
         as_pytorch_metric_learning(HIER(SupAP(), SIZE))(torch.randn(4, SIZE), None, mined)
     with pytest.raises(OptionError, match="loss of hiertree"):
-        HIER(torch.nn.Linear(2, 2), SIZE)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="curvature=0"):
-        Hyperbolic(SupAP(), curvature=0)
-    with pytest.raises(OptionError, match="temperature=0"):
-        HIER(SupAP(), SIZE, temperature=0)
-    with pytest.raises(OptionError, match="neighbors=0"):
-        HIER(SupAP(), SIZE, neighbors=0)
+        HIER(torch.nn.Linear(2, 2), SIZE)
     with pytest.raises(ShapeError, match="3 dimensions"):
         HIER(SupAP(), SIZE)(torch.eye(3), torch.tensor([0, 0, 1]))
     with pytest.raises(EmbeddingError, match="NaN"):
         Hyperbolic(SupAP())(torch.full((2, 2), torch.nan), torch.tensor([0, 0]))
     with pytest.raises(OptionError, match="graded"):
-        HIER(ProxyDecomposability(3, SIZE), SIZE).compare_rows(lambda *_: None, 1)  # type: ignore[arg-type,return-value]
+        HIER(ProxyDecomposability(3, SIZE), SIZE).compare_rows(lambda *_: None, 1)
     with pytest.raises(OptionError, match="graded"):
-        HIER(CSL([[0]], SIZE), SIZE).compare_rows(lambda *_: None, 1)  # type: ignore[arg-type,return-value]
+        HIER(CSL([[0]], SIZE), SIZE).compare_rows(lambda *_: None, 1)

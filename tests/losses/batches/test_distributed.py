@@ -69,6 +69,6 @@ def test_losses_that_are_no_means_over_queries_are_not_divided(loss):
 
 def test_what_a_gathered_batch_cannot_take_is_refused():
     with pytest.raises(OptionError, match="queries='some'"):
-        DistributedLoss(SupAP(), queries="some")  # type: ignore[arg-type]
+        DistributedLoss(SupAP(), queries="some")
     with pytest.raises(ShapeError, match="mask"):
         DistributedLoss(SupAP())(torch.eye(3), torch.arange(3), valid=torch.ones(3, 1, dtype=torch.bool))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from dense_losses import dense_losses
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hiertree import level_counts
@@ -24,7 +21,7 @@ LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-10}
 
 
-def large_batch(num_levels: int, dtype: torch.dtype, *, spread: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
+def large_batch(num_levels, dtype, *, spread=0.2):
     generator = torch.Generator().manual_seed(num_levels)
     shape = (3, 300)
     scores = torch.randn(shape, generator=generator, dtype=torch.float64).mul(spread).to(dtype)
@@ -32,18 +29,14 @@ def large_batch(num_levels: int, dtype: torch.dtype, *, spread: float = 0.2) -> 
     return scores, levels, torch.rand(shape, generator=generator) < 0.9
 
 
-def value_and_gradient(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, **step: float
-) -> tuple[Tensor, Tensor]:
+def value_and_gradient(name, scores, levels, valid, num_levels, **step):
     leaf = scores.clone().requires_grad_()
     table = hap(level_counts(levels, num_levels, valid=valid))
     values = getattr(functional, name)(leaf, levels, table, valid=valid, reduction="none", **step)
     return values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
 
 
-def assert_equals_dense(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, **step: float
-) -> None:
+def assert_equals_dense(name, scores, levels, valid, num_levels, **step):
     """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimizer sees."""
     value, gradient = value_and_gradient(name, scores, levels, valid, num_levels, **step)
     leaf = scores.double().requires_grad_()
@@ -128,7 +121,7 @@ class Looks(TorchDispatchMode):
 
     NAMES = ("_local_scalar_dense", "item", "is_nonzero", "nonzero", "equal", "masked_select", "_unique2")
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         assert func.overloadpacket not in {getattr(torch.ops.aten, name) for name in self.NAMES}
         return func(*args, **kwargs or {})
 

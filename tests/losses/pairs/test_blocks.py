@@ -7,10 +7,9 @@ import threading
 import pytest
 import torch
 from largest_tensor import LargestTensor
-from torch import Tensor
+from loss_loops import labeled_batch
 
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
-from hiertree.losses.base import PairLoss
 from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.blocks import LossPerQuery, sharing
 from hiertree.losses.pairs.pairs import pairs_of
@@ -33,18 +32,16 @@ def _three_queries_at_a_time(monkeypatch, request):
     monkeypatch.setitem(_blocks.SCORES_KEPT, "cpu", request.param * 17)
 
 
-def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    fine = torch.randint(0, 6, (num_items,), generator=generator)
-    vectors = torch.randn(num_items, 5, generator=generator, dtype=dtype)
-    return vectors.requires_grad_(), torch.stack([fine // 2, fine], dim=1)
+def batch(seed, num_items, dtype=torch.float64):
+    vectors, paths = labeled_batch(seed, num_items, dtype=dtype)
+    return vectors.requires_grad_(), paths
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_value_and_gradients_are_those_of_all_scores_at_once(name, memory, masked):
-    loss: PairLoss = LOSSES[name]()
+    loss = LOSSES[name]()
     (embeddings, paths), (memory_vectors, memory_paths) = batch(0, 17), batch(1, 14)
     references = (memory_vectors, memory_paths) if memory else ()
     valid = torch.rand(17, 14 if memory else 17, generator=torch.Generator().manual_seed(2)) < 0.8 if masked else None
@@ -101,7 +98,7 @@ def test_only_what_asks_for_a_gradient_gets_one():
 @pytest.mark.parametrize("name", LOSSES)
 def test_inference_mode_changes_no_value_on_any_thread(name):
     torch.set_num_threads(2)
-    loss: PairLoss = LOSSES[name]()
+    loss = LOSSES[name]()
     embeddings, paths = batch(0, 17)
     expected = loss(embeddings, paths)
     with torch.inference_mode():
@@ -130,7 +127,7 @@ def test_no_matrix_of_all_scores_is_ever_made():
 def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads):
     with sharing(threads) as share:
         for _ in range(2):
-            worked: list[slice] = []
+            worked = []
             share(worked.append, ranges(40, 6, start=3))
             assert sorted(worked, key=lambda rows: rows.start) == ranges(40, 6, start=3)
     assert [(rows.start, rows.stop) for rows in ranges(16, 6, start=3)] == [(3, 9), (9, 15), (15, 16)]
@@ -142,7 +139,7 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards():
     expected = large @ large
     thread_ids, barrier = set[tuple[int, int]](), threading.Barrier(2)
 
-    def work(_: slice) -> None:
+    def work(_):
         barrier.wait(timeout=60)  # both threads are here
         thread_ids.add((threading.get_ident(), torch.get_num_threads()))
 
@@ -157,7 +154,7 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards():
 def test_an_error_of_any_thread_arrives_and_torch_has_its_threads():
     torch.set_num_threads(2)
 
-    def work(rows: slice) -> None:
+    def work(rows):
         raise ValueError(f"row {rows.start}")
 
     with pytest.raises(ValueError, match="row"), sharing(2) as share:
@@ -167,9 +164,9 @@ def test_an_error_of_any_thread_arrives_and_torch_has_its_threads():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_after_an_error_no_thread_begins_another_range(threads):
-    starts: list[int] = []
+    starts = []
 
-    def work(rows: slice) -> None:
+    def work(rows):
         starts.append(rows.start)
         raise KeyboardInterrupt
 

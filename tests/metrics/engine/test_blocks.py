@@ -17,7 +17,7 @@ EMBEDDINGS = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32
 PATHS = np.arange(60)[:, None] // (20, 4)
 
 
-def blas_threads() -> int:
+def blas_threads():
     """Of the library that multiplies for numpy; scipy may have brought another."""
     return max(library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"])
 
@@ -34,7 +34,7 @@ def three_threads():
     set_blas_threads(of_the_user)
 
 
-def set_blas_threads(count: int) -> None:
+def set_blas_threads(count):
     """In a thread of its own, which does not keep threadpoolctl from obeying others."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(ThreadpoolController().select(user_api="blas").limit, limits=count).result()

@@ -10,7 +10,7 @@ import torch
 from forked_processes import run_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import names_for
+from metric_cases import names_for, random_paths
 from shared_evaluation import PROCESSES, share_of_an_evaluation
 from shared_evaluation import retrieval as shared_retrieval
 from small_tiles import small_tiles
@@ -20,13 +20,6 @@ from hiertree.metrics import evaluate
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 GROUPS = [("gloo", "cpu"), *([("nccl", "cuda")] if torch.cuda.device_count() >= PROCESSES else [])]
-
-
-def tree(random, num_items, num_levels):
-    paths = random.integers(0, 3, (num_items, num_levels))
-    for level in range(1, num_levels):
-        paths[:, level] += 3 * paths[:, level - 1]
-    return paths
 
 
 def exact(random, num_items):
@@ -50,8 +43,8 @@ def test_every_metric_is_bit_for_bit_that_of_the_processor(
     device, seed, num_levels, ties, dtype, tile_size, longest_row, separate
 ):
     random = np.random.default_rng(seed)
-    embeddings, paths = exact(random, 40).astype(dtype), tree(random, 40, num_levels)
-    given_gallery = (exact(random, 30).astype(dtype), tree(random, 30, num_levels)) if separate else ()
+    embeddings, paths = exact(random, 40).astype(dtype), random_paths(random, 40, num_levels)
+    given_gallery = (exact(random, 30).astype(dtype), random_paths(random, 30, num_levels)) if separate else ()
     junk = [random.choice(30, 3, replace=False).tolist() for _ in range(40)]
     options = {"metrics": names_for(num_levels), "ties": ties, "junk": junk}
     expected = evaluate(embeddings, paths, *given_gallery, **options).values
@@ -66,7 +59,7 @@ def test_every_metric_is_bit_for_bit_that_of_the_processor(
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tmp_path, monkeypatch):
     random = np.random.default_rng(2)
-    embeddings, paths = exact(random, 300).astype(np.float32), tree(random, 300, 3)
+    embeddings, paths = exact(random, 300).astype(np.float32), random_paths(random, 300, 3)
     expected = evaluate(embeddings, paths, ties=ties).values
     np.save(tmp_path / "gallery.npy", embeddings)
     mapped = np.load(tmp_path / "gallery.npy", mmap_mode="r")
@@ -82,16 +75,16 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
 @pytest.mark.parametrize("size", [2, 300])  # of a class: hundreds of items between two positives, and few
 def test_so_it_is_however_many_items_lie_between_two_positives(device, size):
     embeddings, paths = exact(np.random.default_rng(size), 700), np.arange(700) // size
-    given = embeddings[::7], paths[::7], embeddings, paths
+    arrays = embeddings[::7], paths[::7], embeddings, paths
     for ties in ("average", "best"):
-        result = evaluate(*given, ties=ties, device=device)
-        np.testing.assert_array_equal(result.values, evaluate(*given, ties=ties).values)
+        result = evaluate(*arrays, ties=ties, device=device)
+        np.testing.assert_array_equal(result.values, evaluate(*arrays, ties=ties).values)
 
 
 @pytest.fixture(scope="module")
 def retrieval():
     random = np.random.default_rng(5)
-    paths = tree(random, 700, 3)
+    paths = random_paths(random, 700, 3)
     centers = random.standard_normal((27, 32))
     return (centers[paths[:, 2]] + 2 * random.standard_normal((700, 32))).astype(np.float32), paths
 
@@ -164,9 +157,9 @@ def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch)
 def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retrieval):
     embeddings, paths = (values[:90] for values in retrieval)
     options = {"compat": "official", "ties": "index"}
-    given = (embeddings.astype(np.float64), paths) * 2
+    arrays = (embeddings.astype(np.float64), paths) * 2
     np.testing.assert_allclose(
-        evaluate(*given, **options, device="cpu").values, evaluate(*given, **options).values, atol=1e-12
+        evaluate(*arrays, **options, device="cpu").values, evaluate(*arrays, **options).values, atol=1e-12
     )
 
 

@@ -10,7 +10,7 @@ import reference_metrics as reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import names_for, reference_metric
+from metric_cases import names_for, random_paths
 from scipy.stats import hypergeom
 
 import hiertree as ht
@@ -21,9 +21,7 @@ TIES = ("average", "worst", "best", "paper", "index")
 
 
 def random_case(random, num_items, num_levels, num_bits):
-    paths = random.integers(0, 3, (num_items, num_levels))
-    for level in range(1, num_levels):
-        paths[:, level] += 3 * paths[:, level - 1]
+    paths = random_paths(random, num_items, num_levels)
     return random.random((num_items, num_bits)) < 0.5, paths
 
 
@@ -58,19 +56,6 @@ def test_codes_give_the_numbers_of_their_negated_distances(seed, num_levels, num
     np.testing.assert_allclose(separate.values, expected.values, atol=1e-12)
 
 
-def test_tied_distances_are_averaged_over_all_orders():
-    random = np.random.default_rng(0)
-    bits, _ = random_case(random, 7, 2, 2)
-    paths = np.array([[0, 0], [0, 0], [0, 1], [0, 0], [1, 2], [1, 3], [1, 2]])
-    names = names_for(2)
-    result = evaluate_codes(bits[:1], paths[:1], bits[1:], paths[1:], metrics=names).per_query().iloc[0]
-    scores, levels = (-loop_distances(bits[:1], bits[1:])[0]).tolist(), ht.levels(paths[:1], paths[1:])[0].tolist()
-    for name in names:
-        metric = reference_metric(name, 2)
-        values = reference.over_tied_orders(lambda strict, metric=metric: metric(strict, levels, False), scores)
-        assert result[name] == pytest.approx(np.mean(values), abs=1e-12), name
-
-
 def test_every_way_to_write_a_code_is_the_same_code():
     random = np.random.default_rng(1)
     bits, paths = random_case(random, 50, 2, 24)
@@ -79,13 +64,6 @@ def test_every_way_to_write_a_code_is_the_same_code():
     packed = np.packbits(bits, axis=1)
     for codes in (signs, signs.astype(np.int8), signs.astype(np.float32), packed, torch.from_numpy(signs).half()):
         np.testing.assert_array_equal(evaluate_codes(codes, paths).values, expected)
-
-
-def test_sign_codes_rank_as_their_cosine_similarity_does():
-    random = np.random.default_rng(2)
-    bits, paths = random_case(random, 80, 3, 16)  # 16 bits: every cosine is a multiple of 1/8, exact in float64
-    signs = np.where(bits, 1.0, -1.0)
-    np.testing.assert_allclose(evaluate_codes(signs, paths).values, evaluate(signs, paths).values, atol=1e-12)
 
 
 def test_ids_mask_items_of_both_counts():

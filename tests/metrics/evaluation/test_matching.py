@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from hiertree.metrics.evaluation.lists import _match_mappings
 METRICS = ["H-AP", "NDCG", "AP[1]", "R@2", "P@3[1]"]
 
 
-def lists(count: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+def lists(count):
     random = np.random.default_rng(1)
     run, qrels = {}, {}
     for query in range(count):
@@ -26,7 +24,7 @@ def lists(count: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, 
     return run, qrels
 
 
-def same(run: Any, qrels: Any, reference: tuple[Any, Any], **options: Any) -> None:
+def same(run, qrels, reference, **options):
     result, expected = (
         evaluate_ranking(*retrieval, metrics=METRICS, **options) for retrieval in ((run, qrels), reference)
     )
@@ -34,14 +32,14 @@ def same(run: Any, qrels: Any, reference: tuple[Any, Any], **options: Any) -> No
     assert result.query_ids == expected.query_ids
 
 
-def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
+def by_name(run, qrels):
     """The same as iterators of records, which are numbered name by name."""
 
     class Record:
-        def __init__(self, query: str, item: str, count: float) -> None:
+        def __init__(self, query, item, count):
             self.query_id, self.doc_id, self.score, self.relevance = query, item, count, count
 
-    def records(lists_of_queries: Any) -> Any:
+    def records(lists_of_queries):
         return (
             Record(query, item, count) for query, items in lists_of_queries.items() for item, count in items.items()
         )

@@ -9,7 +9,7 @@ import reference_metrics as reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import names_for, reference_metric
+from metric_cases import names_for, random_paths, reference_metric
 from reference_losses import level_of
 
 import hiertree as ht
@@ -21,9 +21,7 @@ TIES = st.sampled_from(["average", "paper", "index"])
 
 def known_in_part(random, num_items, num_levels):
     """Paths of a small tree, most of them with an unknown rest."""
-    paths = random.integers(0, 2, (num_items, num_levels))
-    for level in range(1, num_levels):
-        paths[:, level] += 2 * paths[:, level - 1]
+    paths = random_paths(random, num_items, num_levels, branching=2)
     depth = random.integers(1, num_levels + 2, (num_items, 1))
     return np.where(np.arange(num_levels) < depth, paths, -1)
 
@@ -53,19 +51,19 @@ def test_every_entry_point_counts_an_item_at_the_levels_that_are_known(seed, num
     levels = np.array([[level_of(query, item) for item in item_paths.tolist()] for query in paths.tolist()])
     options = {"metrics": names, "ties": ties}
     order = np.argsort(np.where(mask, -scores, np.inf), axis=1, kind="stable")
-    listed = order[:, : mask[0].sum()]
+    rankings = order[:, : mask[0].sum()]
     results = [
         evaluate(codes, paths, *gallery, **options),
         evaluate_codes(codes > 0, paths, None if gallery[0] is None else gallery[0] > 0, gallery[1], **options),
         evaluate_scores(scores, levels, valid=mask, num_levels=num_levels, **options),
     ]
     if ties == "index":  # the order of a list
-        results.append(evaluate_ranking(listed, query_paths=paths, gallery_paths=gallery[1], **options))
+        results.append(evaluate_ranking(rankings, query_paths=paths, gallery_paths=gallery[1], **options))
     assert (ht.levels(paths, item_paths) == levels).all()
     for query in range(5):
-        own = scores[query][mask[query]].tolist(), levels[query][mask[query]].tolist()
+        query_case = scores[query][mask[query]].tolist(), levels[query][mask[query]].tolist()
         for name in names:
-            expected = expected_value(reference_metric(name, num_levels), *own, ties)
+            expected = expected_value(reference_metric(name, num_levels), *query_case, ties)
             for result in results:
                 value = result.per_query()[name].iloc[query]
                 assert (None if np.isnan(value) else value) == pytest.approx(expected, abs=1e-12), name

@@ -32,12 +32,6 @@ def test_figure_14_the_same_ap_a_milder_first_error_a_higher_hap():
         assert round(h_ap(falling(levels[0]), levels, relevance=ht.relevance.linear)[0], 2) == hap
 
 
-def test_hap_of_one_level_is_ap():
-    random = np.random.default_rng(0)
-    scores, levels = random.integers(0, 9, (20, 30)), random.integers(0, 2, (20, 30))
-    np.testing.assert_allclose(h_ap(scores, levels), average_precision(scores, levels), atol=1e-13)
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_deep_tree_with_hundreds_of_positives_and_a_relevance_that_does_not_rise(tied):
     random, num_levels = np.random.default_rng(6), 11
@@ -96,12 +90,3 @@ def test_tied_curves_are_means_over_all_orders():
         recalls = [reference.hierarchical_recall(order, levels, table, k) for order in orders]
         assert curves.precision[0, k - 1] == pytest.approx(np.mean(precisions), abs=1e-12)
         assert curves.recall[0, k - 1] == pytest.approx(np.mean(recalls), abs=1e-12)
-
-
-def test_junk_changes_nothing():
-    random = np.random.default_rng(6)
-    scores, levels = random.standard_normal((5, 40)).astype(np.float32), random.integers(0, 3, (5, 40))
-    junk = np.zeros((5, 40), bool)
-    junk[:, 25:] = True
-    masked = evaluate_scores(scores, levels, valid=~junk, num_levels=2)
-    np.testing.assert_array_equal(masked.values, evaluate_scores(scores[:, :25], levels[:, :25], num_levels=2).values)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from hiertree.metrics.ranking.ranked import rank_matrix
 
 
-def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray[Any, Any]:
+def spread(kind, shape, random):
     """Scores that fall into intervals unevenly."""
     if kind == "heavy tails":
         return random.standard_t(1, shape)

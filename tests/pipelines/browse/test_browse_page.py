@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ SPECIES = ["lark", "wren", "pike", "carp"]  # two classes of two species, four i
 NASTY = "<img src=x onerror=alert(1)>"
 
 
-def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, labels: bool = True) -> Path:
+def write(folder, vectors, *, names=None, labels=True):
     """A folder as ``hiertree embed`` writes it."""
     folder.mkdir()
     columns = {"image": names or [f"{row}.png" for row in range(16)]}
@@ -35,7 +34,7 @@ def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, 
     return folder
 
 
-def vectors(*weights: float) -> np.ndarray:
+def vectors(*weights):
     """Embeddings in which class, species and image each weigh so much."""
     rows = np.arange(16)
     columns = zip(weights, (rows // 8, rows // 4, rows), strict=True)
@@ -213,9 +212,9 @@ def test_texts_and_photographs_of_ones_own_are_searched_for(asking):
     assert status == 200
     assert answer["neighbors"][0]["name"] == "5.png"
     assert answer["neighbors"][0]["similarity"] == pytest.approx(1, abs=1e-5)
-    found = get(server, "/api/find?name=1.P")
-    assert [image["name"] for image in found["images"]] == ["1.png", "11.png"]
-    assert found["of"] == 2
+    hits = get(server, "/api/find?name=1.P")
+    assert [image["name"] for image in hits["images"]] == ["1.png", "11.png"]
+    assert hits["of"] == 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import click
 import numpy as np
@@ -16,7 +15,7 @@ from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.cli.checked_paths import DECLARED, CheckedCommand
 
 
-def bytes_of(folder: Path) -> dict[Path, bytes]:
+def bytes_of(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -102,8 +101,8 @@ def test_no_output_is_an_input_or_another_output(typed, files, capsys):
     assert "output" in printed or "is a file" in printed
 
 
-def help_of(typed: str) -> str:
-    subcommand: click.Command = commands
+def help_of(typed):
+    subcommand = commands
     context = click.Context(commands)
     for typed_word in typed.split():
         if not isinstance(subcommand, click.Group):
@@ -155,7 +154,6 @@ def test_an_output_may_be_a_pipe_and_is_never_the_name_of_an_open_file(files, ca
     os.mkfifo(files / "pipe")
     with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True) as reader:
         assert run(*typed.split(), "pipe", "--force") == 0
-        assert reader.stdout is not None
         assert reader.stdout.read() == (files / "qrels.txt").read_text() != ""
     assert (files / "pipe").is_fifo()
     assert not (files / "pipe.manifest.json").exists()

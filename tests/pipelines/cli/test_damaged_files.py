@@ -148,7 +148,7 @@ def world(tmp_path_factory):
         yield folder
 
 
-def declared() -> set[str]:
+def declared():
     """The inputs of all commands."""
     inputs = set()
     for name in names_of(commands):

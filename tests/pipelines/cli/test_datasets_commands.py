@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
 
 import pytest
 from benchmark_files import NAMES, write_benchmark
@@ -23,7 +22,7 @@ def test_list_names_every_benchmark_with_its_sizes(capsys):
     assert all(datasets.describe(name).url in table for name in datasets.available())
     assert "1,580,470" in table
     assert run("list", "--json") == 0
-    cards: Any = json.loads(capsys.readouterr().out)
+    cards = json.loads(capsys.readouterr().out)
     assert [card["name"] for card in cards] == list(datasets.available())
     assert cards[0]["splits"]["train"] == {"images": 59551, "classes": 11318, "within": 0}
 

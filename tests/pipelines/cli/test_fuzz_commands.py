@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -79,7 +77,7 @@ def world(tmp_path_factory):
         yield folder
 
 
-def bad_values() -> Iterator[tuple[str, str, str]]:
+def bad_values():
     """Every command, option and value."""
     for name, typed in COMMANDS.items():
         if name in ("labels scrape", "demo"):
@@ -94,7 +92,7 @@ def bad_values() -> Iterator[tuple[str, str, str]]:
                     yield name, param.opts[0], value
 
 
-def damaged_files() -> Iterator[tuple[str, str, str]]:
+def damaged_files():
     """Every command, input file and damage."""
     folders = {
         "run": ("metrics.json", "embeddings.npz", "per_query.parquet", "recipe.yaml", "manifest.json", "history.jsonl",
@@ -114,9 +112,7 @@ def damaged_files() -> Iterator[tuple[str, str, str]]:
                         yield name, file, damage
 
 
-def check(
-    name: str, arguments: list[str], out: Path, world: Path, allowed: tuple[int, ...] = ()
-) -> tuple[int, str, str]:
+def check(name, arguments, out, world, allowed=()):
     """Run a case and check what holds for each."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()

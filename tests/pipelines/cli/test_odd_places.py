@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,12 +22,12 @@ CAFE = os.fsdecode(b"caf\xe9")  # in Latin-1
 TYPES = {1: "lake", 2: "lake", 3: "church building", 4: "church building", 5: "castle"}
 
 
-def hiertree(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def hiertree(folder, *arguments):
     command = [sys.executable, "-m", "hiertree", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="surrogateescape", check=False)
 
 
-def save_embeddings(path: Path) -> None:
+def save_embeddings(path):
     np.savez(path, embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)
 
 

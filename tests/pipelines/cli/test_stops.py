@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 from commands_page import every_command
@@ -57,13 +55,13 @@ ELSEWHERE = {
 }
 
 
-def writes(found: click.Command) -> bool:
+def writes(found):
     """Whether a command has an output."""
     return any(isinstance(param.type, DECLARED) and param.type.role != "input" for param in found.params)
 
 
 def test_every_command_that_writes_is_stopped():
-    writing = {name.removeprefix("hiertree ") for name, found in every_command(commands) if writes(found)}
+    writing = {name.removeprefix("hiertree ") for name, command in every_command(commands) if writes(command)}
     assert writing == {*CASES, *ELSEWHERE}
 
 
@@ -114,7 +112,7 @@ def inputs(stopping, tmp_path_factory):
     return folder
 
 
-def words(line: str, folder: Path, out: Path, wikimedia: Wikimedia | None) -> list[str]:
+def words(line, folder, out, wikimedia):
     """The words of a command."""
     if wikimedia is not None:
         endpoints = {name.replace("_", "-"): url for name, url in wikimedia.options.items()}
@@ -131,7 +129,7 @@ def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(name, earlier
     with Wikimedia(Places.numbered(60)) if "WIKIMEDIA" in CASES[name] else nullcontext() as wikimedia:
         typed = words(f"{name} {CASES[name]}", inputs, out, wikimedia)
 
-        def prepare(folder: Path) -> None:
+        def prepare(folder):
             if name == "labels retry":
                 (folder / "store.sqlite").write_bytes((inputs / "store.sqlite").read_bytes())
             if earlier:
@@ -144,7 +142,7 @@ def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(name, earlier
     print(f"{name}: {stops} stops")
 
 
-def parts_of(out: Path) -> dict[str, bytes]:
+def parts_of(out):
     """The parts that embed has written."""
     return {path.name: path.read_bytes() for path in (out / "embedded").glob("part-*")}
 
@@ -156,7 +154,7 @@ def test_another_model_never_joins_what_a_killed_call_left(stopping, inputs, tmp
     assert stopping.run(words(typed, inputs, other, None))[0] == 0
     case = f"embed {CASES['embed']}"
 
-    def second(folder: Path) -> list[str]:
+    def second(folder):
         return words(case.replace("IN/run", f"{other}/run"), inputs, folder, None)
 
     assert stopping.run(second(alone))[0] == 0

@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(typed: str) -> int:
+def run(typed):
     return status_of(*typed.split())
 
 

@@ -8,7 +8,6 @@ import signal
 import sys
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -191,7 +190,7 @@ def searched(tmp_path, monkeypatch):
 @pytest.mark.parametrize("suffix", [".txt", ".npy", "-vectors.npy"])
 def test_ranked_lists_rows_and_embeddings_with_one_table_are_compared_alike(searched, suffix):
     labels = {"levels": ["kind", "leaf"]}
-    options: Any = {"labels": {"labels": "labels.csv", **labels}} if "vectors" in suffix else {}
+    options = {"labels": {"labels": "labels.csv", **labels}} if "vectors" in suffix else {}
     options = options or {"lists": {"tree": "labels.csv", **labels}}
     names = [f"{name}{suffix}" for name in searched]
     runs = compare(names, seeds=[0], out="out", **options)
@@ -263,7 +262,7 @@ def test_code_that_a_run_names_is_not_imported(tmp_path, overrides):
 def test_sigterm_in_a_run_ends_the_comparison_with_status_143(tmp_path, overrides, monkeypatch):
     take_step = Learner.step
 
-    def stopped(self: Learner, *arguments: Any, **options: Any) -> dict[str, float]:
+    def stopped(self, *arguments, **options):
         signal.raise_signal(signal.SIGTERM)
         return take_step(self, *arguments, **options)
 

@@ -6,9 +6,6 @@ import copy
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,17 +17,14 @@ from PIL import Image
 import hiertree as ht
 from hiertree.errors import InputError, MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
-from hiertree.pipelines.inference import GalleryIndex, TrainedModel
+from hiertree.pipelines.inference import GalleryIndex
 from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 
-
-def run_command(*arguments: object) -> int:
+def run_command(*arguments):
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     return int(ended.value.code or 0)
@@ -47,8 +41,7 @@ def run(tiny_recipe, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(run):
-    loaded: TrainedModel = ht.load_model(run, device="cpu")
-    return loaded
+    return ht.load_model(run, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,7 @@ def photos(tmp_path_factory):
     return folder
 
 
-def prepared(photos: Path) -> torch.Tensor:
+def prepared(photos):
     """The photos as the exported networks take them, by the rule in their metadata: (n, 3, 48, 48) uint8."""
     from torchvision.transforms.v2.functional import center_crop, pil_to_tensor, resize
 
@@ -88,7 +81,7 @@ def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any
 
 
 def test_network_that_differs_is_not_written(run, photos, tmp_path, monkeypatch, capsys):
-    def export_another(network: Any, *arguments: Any, **options: Any) -> object:
+    def export_another(network, *arguments, **options):
         network = copy.deepcopy(network)
         network.embedder.projection.weight.data[0] *= 1.01
         return export_network(network, *arguments, **options)

@@ -6,9 +6,7 @@ import json
 import pickle
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,35 +24,32 @@ from hiertree.pipelines.inference.embedding import embed
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
-
-Tiny = Callable[..., Recipe]
 
 
 class Payload:
     """Whoever unpickles this makes a file."""
 
-    def __init__(self, mark: Path) -> None:
+    def __init__(self, mark):
         self.mark = mark
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return Path.touch, (self.mark,)
 
 
-def _pickled(folder: Path) -> dict[str, Any]:
+def _pickled(folder):
     return {"backbone": "pandas:read_pickle", "backbone_options": {"filepath_or_buffer": f"{folder}/weights.bin"}}
 
 
-def _pickled_by_torch(folder: Path) -> dict[str, Any]:
+def _pickled_by_torch(folder):
     return {"backbone": "torch:load", "backbone_options": {"f": f"{folder}/weights.pt", "weights_only": False}}
 
 
-def _checkpoint_of_timm(folder: Path) -> dict[str, Any]:
+def _checkpoint_of_timm(folder):
     return {"backbone": "resnet18", "backbone_options": {"checkpoint_path": f"{folder}/weights.pt"}}
 
 
-def _module_inside(folder: Path) -> dict[str, Any]:
+def _module_inside(folder):
     return {"backbone": "code_inside:tower", "backbone_options": {}}
 
 
@@ -89,7 +84,7 @@ def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(hostile, t
     folder, mark = hostile
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "photos" / "a.png")
-    doors: list[Callable[[], object]] = [
+    doors = [
         lambda: ht.load_model(folder),
         lambda: ht.load_model(Path()),
         lambda: TrainedModel.from_pretrained(folder),
@@ -133,7 +128,7 @@ def test_weights_that_are_not_finite_are_refused_wherever_they_are_read(honest, 
     weights = load_file(folder / "model.safetensors")
     weights["head.1.weight"][0, 0] = value
     save_file(weights, folder / "model.safetensors")
-    doors: list[Callable[[], object]] = [
+    doors = [
         lambda: ht.load_model(folder),
         lambda: embed(folder, None, tmp_path / "embedded"),
         lambda: train(tiny_recipe(f"training.start_from={folder}"), tmp_path / "warm"),
@@ -168,7 +163,7 @@ def test_a_name_to_import_counts_where_the_caller_gives_it(tiny_recipe, tmp_path
     with pytest.raises(RecipeError, match=r"given_networks:tower, code .*--backbone"):
         ht.load_model(tmp_path / "run")
 
-    def tower(width: int) -> nn.Module:
+    def tower(width):
         return nn.Sequential(nn.Conv2d(3, width, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     images = torch.randint(0, 256, (2, 3, 16, 16), dtype=torch.uint8)
@@ -176,7 +171,7 @@ def test_a_name_to_import_counts_where_the_caller_gives_it(tiny_recipe, tmp_path
     assert np.array_equal(ht.load_model(tmp_path / "run", backbone=tower).embed(images, progress=False), by_name)
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "photos" / "a.png")
-    arguments: dict[str, Any] = {"labeled": False, "backbone": "given_networks:tower"}
+    arguments = {"labeled": False, "backbone": "given_networks:tower"}
     assert embed(tmp_path / "run", tmp_path / "photos", tmp_path / "embedded", **arguments).images == 1
 
 

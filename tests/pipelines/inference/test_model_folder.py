@@ -30,8 +30,7 @@ def run(tiny_recipe, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(run):
-    loaded: TrainedModel = ht.load_model(run, device="cpu")
-    return loaded
+    return ht.load_model(run, device="cpu")
 
 
 def test_saved_model_is_the_same_model_and_needs_no_run(model, run, tmp_path):

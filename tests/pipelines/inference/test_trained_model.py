@@ -6,25 +6,19 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import hiertree as ht
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, InputError, ShapeError
-from hiertree.pipelines.inference import TrainedModel
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 OVERRIDES = ("data.image_size=20", "images.resize=18", "evaluation.scales=[0.5, 1.0]", "training.epochs=1")
 
 
@@ -44,14 +38,12 @@ def test_set(tiny_recipe):
 def embeddings(run):
     """What the run itself computed."""
     with np.load(run / "embeddings.npz") as arrays:
-        vectors: NDArray[np.float32] = arrays["embeddings"]
-    return vectors
+        return arrays["embeddings"]
 
 
 @pytest.fixture(scope="module")
 def model(run):
-    loaded: TrainedModel = ht.load_model(run, device="cpu")
-    return loaded
+    return ht.load_model(run, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +57,7 @@ def photos(test_set, tmp_path_factory):
     return folder
 
 
-def assert_same(vectors: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+def assert_same(vectors, expected):
     assert vectors.shape == expected.shape
     assert vectors.dtype == np.float32
     assert (vectors * expected).sum(axis=1).min() >= 0.9999
@@ -118,23 +110,23 @@ def test_images_in_memory_are_embedded_as_their_files_are(model, tmp_path):
 class Squares(Dataset[tuple[torch.Tensor, int]]):
     """Drawn images (3, 20, 20) in [0, 1] with a label."""
 
-    def __init__(self, images: NDArray[np.uint8]) -> None:
+    def __init__(self, images):
         self.images = images
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.images)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index):
         return torch.from_numpy(self.images[index]).permute(2, 0, 1) / 255, index
 
 
 class Stream(IterableDataset[dict[str, object]]):
     """The same without a length, as dictionaries."""
 
-    def __init__(self, squares: Squares) -> None:
+    def __init__(self, squares):
         self.squares = squares
 
-    def __iter__(self) -> Iterator[dict[str, object]]:
+    def __iter__(self):
         return ({"label": label, "image": image} for image, label in map(self.squares.__getitem__, range(7)))
 
 
@@ -146,7 +138,7 @@ def test_loaders_are_embedded_in_their_order(model, tmp_path):
     expected, squares = model.embed(files, batch_size=3), Squares(pixels)
     np.testing.assert_array_equal(model.embed(pixels, batch_size=3), expected)
     names_and_rows = [(str(file), row) for row, file in enumerate(files)]
-    loaders: list[DataLoader[Any]] = [
+    loaders = [
         DataLoader(squares, batch_size=3),
         DataLoader(squares, batch_size=3, num_workers=1),
         DataLoader(TensorDataset(torch.from_numpy(pixels).permute(0, 3, 1, 2)), batch_size=3),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,20 +10,18 @@ from safetensors.torch import load_file
 from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 
-Tiny = Callable[..., Recipe]
 DECAY = 0.7
 AVERAGED = (f"training.ema_decay={DECAY}", "model.freeze_backbone_epochs=1", "evaluation.every=1")
 
 
-def train_noting_weights(recipe: Recipe, out: Path, *, broken_at: int | None = None) -> list[dict[str, torch.Tensor]]:
+def train_noting_weights(recipe, out, *, broken_at=None):
     """Train, perhaps until Ctrl-C before a step; gives the weights after each step."""
     take_step, noted = Learner.step, []
 
-    def step(self: Learner, *batch: torch.Tensor, step: int, **options: Any) -> dict[str, float]:
+    def step(self, *batch, step, **options):
         if step == broken_at:
             raise KeyboardInterrupt
         values = take_step(self, *batch, step=step, **options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import timm
@@ -18,10 +16,8 @@ from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.networks.embedder import Embedder
 from hiertree.pipelines.networks.loading import load_embedder
 from hiertree.pipelines.networks.settings import ModelSettings
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 PLAIN = ("model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1")
 NETWORKS = """
 from torch import nn
@@ -53,7 +49,7 @@ def own_networks(tmp_path, monkeypatch):
     return folder
 
 
-def trained(recipe: Recipe, out: Path) -> Embedder:
+def trained(recipe, out):
     """The network of a run, embedding as the run did."""
     train(recipe, out)
     name = recipe.model.backbone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partialmethod
 
 import pytest
@@ -18,9 +17,9 @@ def test_compiled_run_keeps_what_an_uncompiled_one_keeps(tiny_recipe, tmp_path, 
     """With the backend that runs the traced graph as it is: the others take a minute to translate it."""
     options = ("training.epochs=2", "training.ema_decay=0.5", "model.freeze_backbone_epochs=1", "evaluation.every=1")
     train(tiny_recipe(*options), tmp_path / "plain")
-    graphs: list[torch.fx.GraphModule] = []
+    graphs = []
 
-    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., object]:
+    def backend(graph, _):
         graphs.append(graph)
         return graph.forward
 
@@ -33,7 +32,7 @@ def test_compiled_run_keeps_what_an_uncompiled_one_keeps(tiny_recipe, tmp_path, 
 
 
 def test_compiler_that_fails_is_named_with_the_setting(tiny_recipe, tmp_path, monkeypatch):
-    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., object]:
+    def backend(graph, _):
         raise OSError("no working C++ compiler found")
 
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))

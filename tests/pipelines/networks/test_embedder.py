@@ -271,14 +271,14 @@ def test_absent_pretrained_weights_name_the_command(tmp_path, monkeypatch):
         build_backbone(ModelSettings(backbone="resnet18", pretrained=True), channels=3)
 
 
-def gradients_and_memory(model: ModelSettings, images: torch.Tensor) -> tuple[dict[str, torch.Tensor], int]:
+def gradients_and_memory(model, images):
     """Of one step: every gradient, and the bytes that the forward pass keeps for the backward pass."""
     torch.manual_seed(0)
     embedder = Embedder(model, channels=3)
     embedder.set_training(frozen_backbone=False)
     memory = 0
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def keep(tensor):
         nonlocal memory
         memory += tensor.nbytes
         return tensor

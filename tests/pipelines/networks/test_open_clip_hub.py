@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ def hub(tmp_path_factory):
     from open_clip.push_to_hf_hub import save_for_hf
 
     class NoTokenizer:
-        def save_pretrained(self, _: Path) -> None:
+        def save_pretrained(self, _):
             """The one of CLIP is part of the library."""
 
     cache = tmp_path_factory.mktemp("hub")
@@ -148,7 +147,7 @@ def test_zero_shot_gives_each_level_its_best_text(name, photos, parents):
     result = model.classify(photos, tree, templates=TEMPLATES, parents=parents, progress=False)
     images = model.embed(photos, progress=False)
 
-    def best(texts: list[str]) -> list[str]:
+    def best(texts):
         scores = images @ model.embed(texts=texts, templates=TEMPLATES).T
         return [texts[row] for row in scores.argmax(axis=1)]
 
@@ -222,9 +221,9 @@ def test_no_code_of_a_repository_is_asked_for(hub, tmp_path, monkeypatch):
     config = {"model_cfg": {**CONFIG, "text_cfg": {**CONFIG["text_cfg"], "hf_tokenizer_name": "x/y"}}}
     config["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"trust_remote_code": True}
     (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
-    calls: list[dict[str, object]] = []
+    calls = []
 
-    def tokenizer(_: str, **options: object) -> object:
+    def tokenizer(_, **options):
         calls.append(options)
         raise OSError("not here")
 
@@ -236,7 +235,7 @@ def test_no_code_of_a_repository_is_asked_for(hub, tmp_path, monkeypatch):
     assert [options["trust_remote_code"] for options in calls] == [False]
 
 
-def _weights(folder: Path) -> str:
+def _weights(folder):
     import timm
     from safetensors.torch import save_file
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from io import BytesIO
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -38,7 +37,7 @@ def page(runs, tmp_path_factory):
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
-def scored_run(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def scored_run(folder):
     """Scores, levels and mask of all queries of a run whose images retrieve each other."""
     with np.load(folder / "embeddings.npz") as arrays:
         vectors, paths = arrays["embeddings"].astype(np.float64), arrays["paths"]

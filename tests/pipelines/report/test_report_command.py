@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from PIL import Image
 from printed_commands import status_of
 
 from hiertree import LabelTree
-from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.inference.embedding import embed
@@ -36,7 +34,7 @@ from hiertree.pipelines.training.run.experiment import train
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"
 
 
-def parsed(path: Path) -> BeautifulSoup:
+def parsed(path):
     """The page, after what every page must be: whole by itself, well-formed for those who do not see it."""
     page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
     (script,) = page.find_all("script")
@@ -62,13 +60,13 @@ def parsed(path: Path) -> BeautifulSoup:
     return page
 
 
-def benchmark_run(name: str, data: dict[str, str], folder: Path, **evaluation: object) -> tuple[Path, ImageDataset]:
+def benchmark_run(name, data, folder, **evaluation):
     """A run of two epochs on a small benchmark with queries and gallery, and its test split."""
     write_benchmark(name, folder / "data")
     return small_run({"verify": "structure", "root": str(folder / "data"), **data}, folder / "run", **evaluation)
 
 
-def small_run(data: dict[str, object], out: Path, **evaluation: object) -> tuple[Path, ImageDataset]:
+def small_run(data, out, **evaluation):
     """A run of two epochs, and its test split."""
     recipe = check_recipe(
         {
@@ -386,5 +384,5 @@ def test_sources_that_make_no_page_are_refused(runs, tmp_path, capsys):
     assert "instance (18)" in parsed(out).select_one(".facts").text
 
 
-def main_exits(arguments: list[str], status: int) -> None:
+def main_exits(arguments, status):
     assert status_of(*arguments) == status

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,11 +37,10 @@ from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Places = tuple[Path, Path]  # of a run and its images
 FIRST = "part-00000-of-00003.parquet"  # the first of the shards of five images
 
 
-def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
+def trained(name, recipe, folder, *overrides):
     """A run of a few steps on a small benchmark, whose files move away afterwards."""
     write_benchmark(name, folder / "data")
     overrides = (*FEW_STEPS, f"data.root={folder / 'data'}", *overrides)
@@ -58,12 +56,12 @@ def sop(tmp_path_factory):
     return trained("sop", "sop-happier", folder)[0], folder / "elsewhere"
 
 
-def vectors(folder: Path) -> np.ndarray:
+def vectors(folder):
     """The embeddings of a folder."""
     return read_embeddings(folder, needs_labels=False).queries.embeddings
 
 
-def write_image(path: Path, gray: int) -> None:
+def write_image(path, gray):
     path.parent.mkdir(exist_ok=True)
     Image.new("RGB", (16, 16), (gray, gray, gray)).save(path)
 
@@ -97,10 +95,10 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(sop, tmp_path, monk
     run, photos = sop
     undisturbed, out = tmp_path / "whole", tmp_path / "out"
     embed(run, photos, undisturbed, shard_size=5)
-    embedded_rows: list[int] = []
+    embedded_rows = []
     stack = ImageViews._plain_batch
 
-    def counting(self: ImageViews, indices: list[int]) -> object:
+    def counting(self, indices):
         if len(embedded_rows) < 12 and 5 in indices:
             embedded_rows.append(-1)
             raise KeyboardInterrupt
@@ -127,11 +125,11 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(sop, tmp_path, monk
 def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(sop, tmp_path, monkeypatch):
     run, _ = sop
     for folder, gray in (("a", 30), ("b", 200)):
-        for number in range(6):
-            write_image(tmp_path / folder / f"{number}.png", gray + number)
+        for index in range(6):
+            write_image(tmp_path / folder / f"{index}.png", gray + index)
     out, stack = tmp_path / "out", ImageViews._plain_batch
 
-    def interrupted(self: ImageViews, indices: list[int]) -> object:
+    def interrupted(self, indices):
         if 3 in indices:
             raise KeyboardInterrupt
         return stack(self, indices)
@@ -160,7 +158,7 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(sop, tmp_path, monk
     undisturbed, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
     embed(run, photos, undisturbed, shard_size=5)
 
-    def signalled(self: ImageViews, indices: list[int]) -> object:
+    def signalled(self, indices):
         if 5 in indices:
             os.kill(os.getpid(), signal.SIGTERM)
         return stack(self, indices)
@@ -186,7 +184,6 @@ def test_folder_whose_name_is_not_utf8_takes_embeddings(sop, tmp_path):
 def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(sop, tmp_path):
     run, _ = sop
     stored = read_embeddings(run)
-    assert stored.tree is not None
     assert stored.queries.names is not None
     labels = [stored.tree.labels_of(path)[0] for path in np.asarray(stored.queries.paths).tolist()]
     assert labels == [name.split("_final")[0] for name in stored.queries.names]
@@ -269,7 +266,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(sop, tmp
     run, photos = sop
     finish = EmbeddingFiles.finish
 
-    def full(self: EmbeddingFiles, provenance: dict[str, object]) -> object:
+    def full(self, provenance):
         with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
@@ -325,10 +322,10 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
 ):
     run, _ = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
-    for number in range(8):
-        write_image(tmp_path / "flat" / f"{number}.png", 30 * number)
-        (tmp_path / "nested" / f"kind{number // 4}").mkdir(parents=True, exist_ok=True)
-        write_image(tmp_path / "nested" / f"kind{number // 4}" / f"L{number // 2}" / f"{number}.png", 30 * number)
+    for index in range(8):
+        write_image(tmp_path / "flat" / f"{index}.png", 30 * index)
+        (tmp_path / "nested" / f"kind{index // 4}").mkdir(parents=True, exist_ok=True)
+        write_image(tmp_path / "nested" / f"kind{index // 4}" / f"L{index // 2}" / f"{index}.png", 30 * index)
     embed(run, tmp_path / "flat", tmp_path / "unlabeled")
     assert "no sop is there: Stanford Online Products: Ebay_test.txt not in" in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"without labels.*--labels"):
@@ -336,7 +333,7 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
     embedded = embed(run, tmp_path / "nested", tmp_path / "labeled")
     assert "labels level_1, level_2 from the names of their folders" in capsys.readouterr().err
     assert np.array_equal(vectors(embedded.folder), vectors(tmp_path / "unlabeled"))
-    names = [f"{number}.png" for number in range(8)]
+    names = [f"{index}.png" for index in range(8)]
     table = pd.DataFrame({"image": names, "kind": np.arange(8) // 4, "place": np.arange(8) // 2})
     table.to_csv(tmp_path / "flat" / "photos.csv", index=False)
     embed(run, tmp_path / "flat" / "photos.csv", tmp_path / "listed")
@@ -344,5 +341,4 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
     assert values[0] == values[1]
     embedded_images = read_embedded([tmp_path / "labeled"])
     assert embedded_images.labels(7) == ["kind1", "L3"]
-    assert embedded_images.images is not None
     assert embedded_images.images[7].getpixel((0, 0)) == (210, 210, 210)

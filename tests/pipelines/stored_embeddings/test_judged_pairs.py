@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def revisited(tmp_path):
     return tmp_path
 
 
-def cosines(folder: Path) -> np.ndarray:
+def cosines(folder):
     sides = [np.load(folder / f"{name}.npy").astype(np.float64) for name in ("queries", "gallery")]
     first, second = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)
     return first @ second.T

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 
-Tiny = Callable[..., Recipe]
 VALIDATED = ("validation={classes: 0.25}", "data.families=3", "sampler.batch_size=4", "training.epochs=2")
 
 
@@ -29,7 +26,7 @@ def runs_folder(tiny_recipe, tmp_path_factory):
     return folder
 
 
-def last_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def last_line(arguments, capsys):
     assert status_of(*arguments) == 2
     return capsys.readouterr().err.splitlines()[-1]
 
@@ -45,7 +42,6 @@ def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(runs_folder
     assert evaluate_file(run, metrics=["R@10"]).names == ("R@10",)
     assert evaluate_file(run, codes=True).convention.ranked_by == "Hamming distance"
     embedded = read_embedded([run])
-    assert embedded.tree is not None
     assert embedded.tree.level_names == ("family", "kind", "instance")
     assert embedded.images is not None  # drawn again by the run's recipe
     assert embedded.images.name(5) == embedded.names[5]

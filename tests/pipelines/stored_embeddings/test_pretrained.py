@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,15 +28,15 @@ HERE = ("images.workers=0", "training.device=cpu")
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for number in range(8):
-        class_folder = folder / f"kind{number // 4}" / f"L{number // 2}"
+    for index in range(8):
+        class_folder = folder / f"kind{index // 4}" / f"L{index // 2}"
         class_folder.mkdir(parents=True, exist_ok=True)
         small = Image.fromarray(random.integers(0, 255, (7, 9, 3), dtype=np.uint8))
-        small.resize((330, 250 + number)).save(class_folder / f"{number}.png")
+        small.resize((330, 250 + index)).save(class_folder / f"{index}.png")
     return folder
 
 
-def files(photos: Path) -> list[Path]:
+def files(photos):
     return sorted(photos.glob("*/*/*.png"))
 
 
@@ -61,7 +59,7 @@ def test_a_network_of_timm_embeds_as_timm_does(name, photos, tmp_path):
     overrides = (f"model.pretrained={tmp_path / 'weights.safetensors'}", *HERE)
     embedded = embed(f"timm:{name}", photos, tmp_path / "out", overrides=overrides)
     network.eval().reset_classifier(0)
-    view: Any = timm.data.create_transform(**config)
+    view = timm.data.create_transform(**config)
     with torch.inference_mode():
         expected = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
@@ -104,7 +102,7 @@ def test_the_crop_follows_the_size():
 def test_views_of_a_pretrained_network_are_its_librarys_pixel_by_pixel(name, shape):
     noise = np.random.default_rng(0).integers(0, 255, (*shape, 3), dtype=np.uint8)
     config = timm.data.resolve_data_config(pretrained_cfg=vars(timm.get_pretrained_cfg(name)))
-    transform: Any = timm.data.create_transform(**config, normalize=False)
+    transform = timm.data.create_transform(**config, normalize=False)
     views = ImageViews(as_image_source(Image.fromarray(noise)), pretrained_recipe(f"timm:{name}").images)
     assert torch.equal(views[BatchKey(0, 0, [0])].images[0], transform(Image.fromarray(noise)))
 
@@ -117,7 +115,7 @@ def test_open_clips_longer_side_with_a_border_is_its_own(photos, tmp_path, monke
     weights = {"mean": (0.5,) * 3, "std": (0.2,) * 3, "resize_mode": "longest", "interpolation": "bilinear"}
     monkeypatch.setitem(_PRETRAINED, MODEL, {"wide": weights})
     recipe = pretrained_recipe(f"open_clip:{MODEL}/wide")
-    view: Any = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
+    view = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
     preprocessing = preprocessing_of(recipe.images, recipe.model)
     assert (preprocessing.mean, preprocessing.std, preprocessing.border) == ((0.5,) * 3, (0.2,) * 3, (0, 0, 0))
     views = ImageViews(as_image_source(photos), recipe.images)[BatchKey(0, 0, [0])].images

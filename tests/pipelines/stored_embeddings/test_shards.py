@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,9 +37,9 @@ def shard(embeddings, leaf, rows, **more):
 def write(folder, embeddings, leaf):
     folder.mkdir()
     parts = []
-    for number, (start, stop) in enumerate(pairwise(CUTS)):
+    for index, (start, stop) in enumerate(pairwise(CUTS)):
         table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata({"hiertree.model": "aa"})
-        parts.append({"name": f"part-{number:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
+        parts.append({"name": f"part-{index:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
         pq.write_table(table, folder / parts[-1]["name"], row_group_size=7)
     manifest = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
     (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -55,9 +52,9 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     pq.write_table(rows_table, tmp_path / "whole.parquet")
     rows_table.drop_columns("embedding").to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     (tmp_path / "arrays").mkdir()
-    for number, rows in enumerate(np.split(embeddings, [11, 60])):
-        np.save(tmp_path / "arrays" / f"{number}.npy", rows)
-        save_file({"embeddings": rows}, tmp_path / f"{number}.safetensors")
+    for index, rows in enumerate(np.split(embeddings, [11, 60])):
+        np.save(tmp_path / "arrays" / f"{index}.npy", rows)
+        save_file({"embeddings": rows}, tmp_path / f"{index}.safetensors")
     expected = evaluate_file(tmp_path / "whole.parquet").values
     parquet = write(tmp_path / "parquet", embeddings, leaf)
     table = {"labels": tmp_path / "labels.csv"}
@@ -81,7 +78,7 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     assert not read_embeddings(tmp_path / "both.parquet", levels=["split"]).separate
 
 
-FIRST, LAST, NEXT = (f"part-0000{number}-of-00003.parquet" for number in (0, 2, 3))
+FIRST, LAST, NEXT = (f"part-0000{index}-of-00003.parquet" for index in (0, 2, 3))
 REST = np.arange(40, 90)  # rows of the last part
 
 
@@ -169,25 +166,3 @@ def test_what_one_process_finds_wrong_is_one_error_of_all(damage, retrieval, tmp
     assert done.stderr.count("error: ") == 1, done.stderr
     assert (damage or "processes with different embeddings") in done.stderr
     assert not list(tmp_path.rglob("values.json"))
-
-
-def processes_of(launcher):
-    """Wait until all processes run; returns them by rank."""
-    while launcher.poll() is None:
-        children = {}
-        for child in psutil.Process(launcher.pid).children():
-            with suppress(psutil.Error, KeyError):
-                children[int(child.environ()["RANK"])] = child
-        if len(children) == PROCESSES:
-            return children
-        time.sleep(0.05)
-    return {}
-
-
-def test_launcher_ends_the_others_when_a_process_is_killed(tmp_path):
-    random = np.random.default_rng(0)
-    np.savez(tmp_path / "e.npz", embeddings=random.random((20_000, 64), np.float32), paths=np.arange(20_000) // 5)
-    process = launched(tmp_path / "e.npz", "--json", folder=tmp_path)
-    processes_of(process)[0].kill()
-    assert process.wait(timeout=300) != 0
-    assert "Signal 9 (SIGKILL)" in (tmp_path / "stderr").read_text()

@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -59,11 +57,11 @@ def one_process(run, photos, tmp_path_factory):
     return out
 
 
-def parts(folder: Path) -> dict[str, bytes]:
+def parts(folder):
     return {path.name: path.read_bytes() for path in folder.glob("part-*.parquet")}
 
 
-def assert_same(out: Path, expected: Path) -> None:
+def assert_same(out, expected):
     assert parts(out) == parts(expected)
     assert (out / "skipped.csv").read_text() == (expected / "skipped.csv").read_text()
     manifest, expected_manifest = (json.loads((folder / "manifest.json").read_text()) for folder in (out, expected))
@@ -72,15 +70,15 @@ def assert_same(out: Path, expected: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in expected.iterdir())
 
 
-def command(run: Path, photos: Path, out: Path, *more: str) -> list[str]:
+def command(run, photos, out, *more):
     fixed = ["--no-labels", "--shard-size=4", "--set=evaluation.batch_size=3", "--skip-bad", *more]
     return ["-m", "hiertree", "embed", str(run), str(photos), "--out", str(out), *fixed]
 
 
-def killed_once_it_has(num_parts: int, arguments: Sequence[str], out: Path, *, victim: int, number: int) -> str:
+def killed_once_it_has(num_parts, arguments, out, *, victim, number):
     """Kill one of the processes of a call once all have started and some parts stand; returns what the call said."""
     call = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
-    children_started: list[psutil.Process] = []
+    children_started = []
     deadline = time.monotonic() + 240
     while (len(children_started) < number or len(list(out.glob("part-*"))) < num_parts) and call.poll() is None:
         assert time.monotonic() < deadline
@@ -197,7 +195,7 @@ def test_a_bit_that_flips_in_a_finished_part_is_noticed_by_whatever_reads_it(one
             assert read_embeddings(out, needs_labels=False).items.image_names == names
 
 
-def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(words, capsys):
     """The line that a command says which is refused."""
     assert status_of(*words[2:]) == 2
     stderr = capsys.readouterr().err

@@ -117,8 +117,8 @@ def test_a_run_is_measured_reported_exported_searched_and_browsed(run, photos):
     assert measured["summary"]["H-AP"] == pytest.approx(h_ap(run), abs=1e-6)
     printed_by(f"hiertree report {run} --out report.html")
     assert "model.onnx  (differs by at most" in printed_by(f"hiertree export {run} --out exported")
-    found = ht.load_model(run).search("test", "some", k=3, progress=False)
-    tested = found[found["photo"].map(lambda photo: Path(photo).name).isin(found["image"].map(lambda i: Path(i).name))]
+    hits = ht.load_model(run).search("test", "some", k=3, progress=False)
+    tested = hits[hits["photo"].map(lambda photo: Path(photo).name).isin(hits["image"].map(lambda i: Path(i).name))]
     assert len(tested)
     first = tested[tested["rank"] == 1]
     assert [Path(photo).name for photo in first["photo"]] == [Path(image).name for image in first["image"]]

@@ -39,7 +39,7 @@ class FakeTime:
 
 def places(count: int) -> list[LandmarkRow]:
     """The landmarks of ``Places.numbered``."""
-    return [LandmarkRow(str(number), f"c{number}", f"Category:Place {number}", None) for number in range(count)]
+    return [LandmarkRow(str(index), f"c{index}", f"Category:Place {index}", None) for index in range(count)]
 
 
 def scrape(

@@ -50,8 +50,8 @@ def test_fractions_and_cores_are_those_of_labels_one_by_one(labels):
         expected = sum(bool(specific[row] & specific[other]) for other in others) / max(len(others), 1)
         assert fractions[row] == (pytest.approx(expected) if kin else 1)
         holders = {name: [other for other in others if name in specific[other]] for name in below}
-        shared = [name for name in below if len(holders[name]) >= max(2, len(others) / 2)]
-        core = [name for name in shared if below[name] == min(below[other] for other in shared)]
+        common_classes = [name for name in below if len(holders[name]) >= max(2, len(others) / 2)]
+        core = [name for name in common_classes if below[name] == min(below[other] for other in common_classes)]
         is_above = any(specific[row] <= specific[other] for name in core for other in holders[name])
         assert outside[row] == bool(lineage and core and not specific[row] & set(core) and not is_above)
 

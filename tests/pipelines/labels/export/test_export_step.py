@@ -223,7 +223,7 @@ def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
 
 
 def test_an_export_goes_to_the_hub_or_says_in_one_line_why_not(proposal_folder, tmp_path, monkeypatch, capsys):
-    def exit_status(name: str) -> object:
+    def exit_status(name):
         command = ["labels", "export", str(proposal_folder), "--out", str(tmp_path / name)]
         with pytest.raises(SystemExit) as ended:
             main([*command, "--push-to-hub", "someone/labels"])

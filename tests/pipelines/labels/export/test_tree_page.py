@@ -20,7 +20,6 @@ from hiertree.pipelines.labels.export.tree_page import (
 from hiertree.tree import LabelTree
 
 SVG = "{http://www.w3.org/2000/svg}"
-CATEGORY = "http://commons.wikimedia.org/wiki/Category:"
 HOSTILE = "</script><script>document.title='taken'</script><b>&amp;"
 ROWS = [
     *(

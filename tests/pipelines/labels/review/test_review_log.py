@@ -51,7 +51,7 @@ def session(path, annotator="anna"):
     return Session(SMALL, path, annotator, clock=lambda: "2025-01-31T09:00:00+00:00")
 
 
-def act(at: Session, *requests):
+def act(at, *requests):
     for request in requests:
         at.act(request, seq=at.news(0).history.seq)
     return at.news(0).history

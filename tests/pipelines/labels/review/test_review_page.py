@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -93,13 +94,19 @@ class Page:
         self.until(lambda: text in self.said)
 
 
+@contextmanager
+def opened(browser, *arguments, **options):
+    """The page of a server, which is left before the server ends."""
+    with running(*arguments, **options) as server:
+        yield Page(browser, server)
+        browser.get("about:blank")
+
+
 @pytest.fixture
 def page(browser, tmp_path):
-    with running(tmp_path / "anna.jsonl") as server:
-        opened_page = Page(browser, server)
-        yield opened_page
+    with opened(browser, tmp_path / "anna.jsonl") as page:
+        yield page
         complaints = [entry for entry in browser.get_log("browser") if "409" not in entry["message"]]
-        browser.get("about:blank")
     assert complaints == []  # no error, and nothing against the content policy
 
 
@@ -151,8 +158,7 @@ def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp
     ]
     commons = "commons.wikimedia.org/wiki/Category:"
     landmarks = [KeptLandmark(index, f"http://{commons}Lake_{index}", ("lake",)) for index in range(9)]
-    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), landmarks=landmarks) as server:
-        page = Page(browser, server)
+    with opened(browser, tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), landmarks=landmarks) as page:
         assert page.label("pond").text.split("\n") == ["pond", "2", "→ water → place"]
         assert "→ water → place" in page.label("pond").accessible_name
         linked = page.run("return [...document.querySelectorAll('.examples a')].map(a => [a.textContent, a.href])")
@@ -169,7 +175,6 @@ def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp
         page.label("pond").click()
         page.find("#selection [aria-keyshortcuts=l]").click()
         page.until(lambda: "0 landmarks" in page.find("#dialog").text)
-        browser.get("about:blank")
 
 
 def test_leaving_out_a_whole_cluster_is_asked_first(page):
@@ -334,15 +339,14 @@ def test_a_label_of_the_other_kind_moves_there_and_one_of_either_kind_stays(page
 def test_proposed_targets_are_accepted_together(browser, tmp_path):
     doubtful = frozenset({"pond", "castle", "temple"})
     targets = {"castle": "church", "temple": "museum", "pond": "mountain"}
-    with running(tmp_path / "anna.jsonl", proposal_of(CLUSTERS, doubtful, targets)) as server:
-        page = Page(browser, server)
+    with opened(browser, tmp_path / "anna.jsonl", proposal_of(CLUSTERS, doubtful, targets)) as page:
         for name in ("museum", "church"):
             page.focus_card(name)
             page.keys(" ")
         page.keys("p")
         page.wait_said("Moved 2 labels to 2 clusters, as proposed")
-        assert "castle" in server.clusters["church"].labels
-        assert "temple" in server.clusters["museum"].labels
+        assert "castle" in page.server.clusters["church"].labels
+        assert "temple" in page.server.clusters["museum"].labels
         page.keys("p")
         page.wait_said("No other cluster is proposed for these")
         page.run("arguments[0].focus()", page.label("pond"))
@@ -433,8 +437,7 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     )
     landmarks = [KeptLandmark("é?#&", HOSTILE, (QUOTED,)), KeptLandmark("2", QUOTED, (QUOTED,))]
     Image.new("RGB", (9, 9)).save(tmp_path / "é?#&.jpg")
-    with running(tmp_path / "log.jsonl", proposal, landmarks=landmarks, images=ImageFolder(tmp_path)) as server:
-        page = Page(browser, server)
+    with opened(browser, tmp_path / "log.jsonl", proposal, landmarks=landmarks, images=ImageFolder(tmp_path)) as page:
         page.run("document.getElementById('cluster-0').focus()")
         page.keys("m")
         page.keys(Keys.ESCAPE, "t")
@@ -447,7 +450,6 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
         assert page.run("return document.querySelectorAll('main script, main [onerror]').length") == 0
         with pytest.raises(Exception, match="TrustedHTML"):
             page.run("document.body.innerHTML = '<p>'")
-        browser.get("about:blank")
 
 
 def test_six_thousand_labels_show_at_once_and_answer_at_once(browser, tmp_path):
@@ -518,26 +520,24 @@ def test_the_queue_asks_of_rows_the_sample_first_and_takes_answers_of_one_key(br
 def test_digits_take_labels_out_of_a_row_and_they_come_next(browser, tmp_path):
     kinds = dict.fromkeys(("lake", "pond", "dam", "mire", "fort"), 1)
     proposal = proposal_of({("lake", "natural"): kinds, ("bridge", "human-made"): {"bridge": 9}}, frozenset(kinds))
-    with running(tmp_path / "anna.jsonl", proposal) as server:
-        page = Page(browser, server)
+    with opened(browser, tmp_path / "anna.jsonl", proposal) as page:
         asked = "return [...document.querySelectorAll('#queue li:not(.out) .asked')].map(e => e.textContent)"
         assert page.run(asked) == ["dam", "fort", "lake", "mire", "pond"]
         page.keys("1", "2", "4", "4")  # the second 4 puts it back
         assert page.run(asked) == ["lake", "mire", "pond"]
         page.keys("y")
-        page.until(lambda: server.clusters["lake"].checked == {"lake", "mire", "pond"})
+        page.until(lambda: page.server.clusters["lake"].checked == {"lake", "mire", "pond"})
         assert page.run(asked) == ["dam", "fort"]
         page.keys("1", "2", "y")
         page.wait_said("Every label is taken out of the row")
         page.keys("2", "o")
-        page.until(lambda: server.clusters["lake"].irrelevant == {"fort"})
+        page.until(lambda: page.server.clusters["lake"].irrelevant == {"fort"})
         page.until(lambda: page.run(asked) == ["dam"])
         page.keys("e", "bridge", Keys.ENTER)
-        page.until(lambda: server.clusters["bridge"].moved == {"dam"})
+        page.until(lambda: page.server.clusters["bridge"].moved == {"dam"})
         page.until(lambda: "Nothing is left to look at" in page.find("#queue").text)
         page.chord(Keys.CONTROL, "z")
         page.until(lambda: page.run(asked) == ["dam"])
-        browser.get("about:blank")
 
 
 def test_elsewhere_suggests_the_class_right_above(browser, tmp_path):
@@ -547,14 +547,12 @@ def test_elsewhere_suggests_the_class_right_above(browser, tmp_path):
         replace(cluster, labels=tuple(replace(m, hypernyms=chains.get(m.label, ())) for m in cluster.labels))
         for cluster in proposal.clusters
     ]
-    with running(tmp_path / "anna.jsonl", replace(proposal, clusters=tuple(clusters))) as server:
-        page = Page(browser, server)
+    with opened(browser, tmp_path / "anna.jsonl", replace(proposal, clusters=tuple(clusters))) as page:
         page.keys("e", Keys.ENTER)
         page.keys("e", Keys.ENTER)
         page.until(lambda: "Nothing is left to look at" in page.find("#queue").text)
-        assert server.clusters["shrine"].labels == {"temple"}
-        assert server.clusters["bridge"].moved == {"castle"}
-        browser.get("about:blank")
+        assert page.server.clusters["shrine"].labels == {"temple"}
+        assert page.server.clusters["bridge"].moved == {"castle"}
 
 
 def test_keys_work_after_a_tab_out_of_the_cards(page):

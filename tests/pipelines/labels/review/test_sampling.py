@@ -55,13 +55,13 @@ def test_a_sample_is_the_smallest_of_which_none_wrong_reaches_the_target(certain
 @given(st.integers(0, 10**6), st.integers(1, 15))
 def test_certain_labels_are_drawn_by_the_size_of_their_cluster(seed, size):
     state = initial_state(SMALL)
-    drawn = draw(SMALL, state, seed=seed, size=size)
-    assert len(drawn) == len(set(drawn)) == min(size, 14)
-    assert "reservoir" not in drawn  # in doubt
-    assert drawn == draw(SMALL, state, seed=seed, size=size)
+    sample_labels = draw(SMALL, state, seed=seed, size=size)
+    assert len(sample_labels) == len(set(sample_labels)) == min(size, 14)
+    assert "reservoir" not in sample_labels  # in doubt
+    assert sample_labels == draw(SMALL, state, seed=seed, size=size)
     for cluster in state.clusters.values():
         expected = len(cluster.labels - {"reservoir"}) * min(size, 14) / 14
-        assert abs(len(cluster.labels & set(drawn)) - expected) < 1
+        assert abs(len(cluster.labels & set(sample_labels)) - expected) < 1
 
 
 def test_the_first_that_happens_to_a_label_is_its_verdict():
@@ -84,19 +84,19 @@ def poor_and_good(count=60):
 def test_what_resembles_the_wrong_ones_loses_its_certainty_and_others_are_drawn():
     proposal = poor_and_good()
     state = initial_state(proposal)
-    drawn = draw(proposal, state, seed=0)
-    wrong = [label for label in drawn if label.startswith("poor")]
-    state = after(state, Sample(labels=drawn))
+    sample_labels = draw(proposal, state, seed=0)
+    wrong = [label for label in sample_labels if label.startswith("poor")]
+    state = after(state, Sample(labels=sample_labels))
     assert next_sample(proposal, state, seed=1) is None  # not looked at yet
-    state = after(state, Move(labels=tuple(wrong), to=1), Check(labels=tuple(set(drawn) - set(wrong))))
+    state = after(state, Move(labels=tuple(wrong), to=1), Check(labels=tuple(set(sample_labels) - set(wrong))))
     sample = next_sample(proposal, state, seed=1)
     assert sum(label.startswith("poor") for label in sample.doubted) >= 40  # of those that are left
     assert sum(label.startswith("good") for label in sample.doubted) < 10
-    assert not set(sample.labels) & (set(sample.doubted) | set(drawn))
+    assert not set(sample.labels) & (set(sample.doubted) | set(sample_labels))
     doubts = {m.label: m.doubt for c in reviewed_proposal(proposal, after(state, sample)).clusters for m in c.labels}
     assert set(wrong) < set(sample.doubted)  # the next bound is not of those
     assert {doubts[label] for label in set(sample.doubted) - set(wrong)} == {"like those that were wrong"}
-    assert {doubts[label] for label in drawn} == {""}
+    assert {doubts[label] for label in sample_labels} == {""}
 
 
 def test_without_verdicts_the_shipped_fit_stays_and_each_verdict_moves_it():
@@ -110,13 +110,13 @@ def test_a_session_draws_anew_by_itself_and_writes_it_down(tmp_path):
     proposal = poor_and_good(30)
     session = Session(proposal, tmp_path / "log.jsonl", "anna")
     session.draw_sample(20)
-    drawn = sorted(session.news(0).history.state.marked("sampled"))
-    for label in drawn:
+    sample_labels = sorted(session.news(0).history.state.marked("sampled"))
+    for label in sample_labels:
         action = Move(labels=(label,), to=1) if label.startswith("poor") else Check(labels=(label,))
         session.act(action, seq=session.news(0).history.seq)
     state = session.news(0).history.state
     assert state.marked("doubted")
-    assert not state.marked("sampled") & set(drawn)
+    assert not state.marked("sampled") & set(sample_labels)
     assert Session(proposal, tmp_path / "log.jsonl", "anna").news(0).history.state == state
 
 

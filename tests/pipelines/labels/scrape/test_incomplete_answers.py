@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 from wikimedia.tools import FakeTime, places
@@ -35,7 +34,7 @@ class Answering:
 
 
 def in_turn(*answers):
-    left: Iterator[Any] = iter(answers)
+    left = iter(answers)
     return Answering(lambda _: next(left))
 
 

@@ -192,17 +192,6 @@ def test_an_outage_ends_the_run_and_the_next_one_goes_on(store):
     assert store.counts()["failures"] == 0
 
 
-def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alone(store):
-    world = Places.numbered(120)
-    with Wikimedia(world) as wikimedia:
-        wikimedia.refuse = lambda request: "Category:Place 7" in request.keys
-        scrape(store, wikimedia, FakeTime())
-        assert store.missing()["page"] == []
-        failures = store.connection.execute("SELECT stage, key, reason FROM failures").fetchall()
-        assert failures == [("page", "Category:Place 7", "params-illegal: Bad parameters.")]
-        assert len([request for request in wikimedia.asked if "Category:Place 7" in request.keys]) <= 7
-
-
 def test_two_runs_on_one_store_are_refused(store):
     settings = ScrapeSettings(contact=CONTACT)
     with locked_file(store.path), pytest.raises(OutputError, match=r"store\.sqlite is in use by another process"):

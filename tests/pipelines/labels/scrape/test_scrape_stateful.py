@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -152,7 +151,7 @@ class Scraping(RuleBasedStateMachine):
         self.server.clock, self.server.now = self.time.monotonic, self.time.now
         self.server.refuse = lambda request: not poisoned.isdisjoint(map(title_of, request.keys))
         clock = Clock(self.time.monotonic, lambda seconds: self.sleep(seconds, misfortune), self.time.now)
-        arguments: dict[str, Any] = {"store": self.store, "settings": self.settings, "clock": clock, "failed_too": True}
+        arguments = {"store": self.store, "settings": self.settings, "clock": clock, "failed_too": True}
         try:
             return count_failed(scrape(self.root / "landmarks.csv", **arguments))
         except Killed:

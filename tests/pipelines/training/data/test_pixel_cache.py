@@ -87,7 +87,7 @@ def test_second_run_decodes_nothing_and_workers_share_the_files(photos, tmp_path
 @pytest.fixture
 def decoded_count(monkeypatch):
     """How many images have been decoded."""
-    rows: list[int] = []
+    rows = []
     decode = ImageViews._square
 
     def noting(views, index, size):

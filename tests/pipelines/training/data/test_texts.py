@@ -11,13 +11,11 @@ from tiny_clip import save_tiny_clip
 from torch.nn.functional import normalize
 
 import hiertree as ht
-from hiertree.datasets import ImageDataset
 from hiertree.errors import HiertreeError
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.texts import LabelTexts
 from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 
@@ -36,11 +34,11 @@ def clip(tmp_path_factory):
     return f"open_clip:local-dir:{folder}"
 
 
-def recipe_with_texts(clip: str, *changes: str) -> Recipe:
+def recipe_with_texts(clip, *changes):
     return load_recipe("synthetic-happier", [*TINY, f"texts.encoder={clip}", *changes])
 
 
-def learner_of(recipe: Recipe) -> tuple[Learner, LabelTexts, ImageDataset]:
+def learner_of(recipe):
     dataset = load_split(recipe, "train")
     texts = LabelTexts(dataset, recipe.texts)
     classes = np.unique(dataset.paths, axis=0)
@@ -48,7 +46,7 @@ def learner_of(recipe: Recipe) -> tuple[Learner, LabelTexts, ImageDataset]:
     return Learner(recipe, build_fabric(recipe.training), **options), texts, dataset
 
 
-def embedded_by_open_clip(clip: str, sentences: list[str]) -> torch.Tensor:
+def embedded_by_open_clip(clip, sentences):
     name = clip.removeprefix("open_clip:")
     model, tokenize = open_clip.create_model(name).eval(), open_clip.get_tokenizer(name)
     with torch.inference_mode():

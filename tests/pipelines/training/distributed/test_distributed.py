@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +33,7 @@ from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 
 FROZEN = "model.freeze_batch_norm=true"
-ALIKE: Mapping[str, tuple[str, ...]] = {
+ALIKE = {
     "happier": (FROZEN, "evaluation.every=1", "evaluation.batch_size=7", "images.workers=1"),
     "memory": (FROZEN, "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}", "training.ema_decay=0.9"),
     "two-pass": (FROZEN, "training.accumulate=two_pass", "training.chunk_size=3", "optimizer.clip_norm=0.1"),
@@ -42,7 +41,7 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
     "frozen-backbone": (FROZEN, "model.freeze_backbone_epochs=1", "loss={name: CSL}", "optimizer.name=sgd"),
 }
 """What must be learned alike by one process and by two; the others are ended by one of them."""
-ENDED: Mapping[str, tuple[str, ...]] = {
+ENDED = {
     "stopped": ALIKE["happier"],
     "nan": (FROZEN, "loss={name: CSL}"),
     "skipped": ("training.on_nan=skip",),

@@ -15,7 +15,6 @@ import os
 import re
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +39,6 @@ COMMITS = {
     "HIER": "tjddus9597/HIER-CVPR23 3986a744a1a54fd357e307d1cb3f2e81910b9ffc",
 }
 RECIPES = {recipe.name: recipe for recipe in all_built_in_recipes() if recipe.dataset not in OURS}
-Facts = dict[str, Any]
 
 
 def rows(name):
@@ -53,8 +51,8 @@ SETTINGS, COMMANDS = rows("authors_settings.csv"), {row["recipe"]: row for row i
 
 def theirs(command):
     """The values and the words that the authors' configurations of a recipe make; later values replace earlier ones."""
-    facts: Facts = {}
-    remarks: list[tuple[str, str]] = []
+    facts = {}
+    remarks = []
     for config in command["configs"].split():
         code, _, name = config.rpartition(":")
         rows = [row for row in SETTINGS if (row["code"], row["config"]) == (code or command["code"], name)]
@@ -102,7 +100,7 @@ def ours(recipe, key):
         statistics = input_statistics(loaded.model, channels=loaded.images.channels)
         return list(statistics[key == "model.std"])
     values = loaded.as_dict()
-    value: Any = values
+    value = values
     for key_of_section in place(recipe, key):
         value = value[key_of_section]
     optimizer, schedule = values["optimizer"], values["schedule"]
@@ -113,7 +111,7 @@ def ours(recipe, key):
 
 def said(recipe, key):
     """The comment behind a key, and the recipe's note."""
-    layer: Any = recipe.layer
+    layer = recipe.layer
     for key_of_section in place(recipe, key) if key != "note" else ():
         layer = layer.get(key_of_section, {}) if isinstance(layer, dict) else {}
     return f"{layer.source if isinstance(layer, Setting) else ''} {recipe.note or ''}"

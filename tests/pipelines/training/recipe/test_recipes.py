@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from itertools import chain, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +12,12 @@ import torch
 from benchmark_files import write_benchmark
 from PIL import Image
 
-from hiertree.datasets import ImageDataset
 from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.distributed.group import build_fabric
 from hiertree.pipelines.training.recipe.reading import built_in_recipes, load_recipe
-from hiertree.pipelines.training.recipe.settings import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler, labels_for
@@ -49,13 +45,11 @@ DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-pro
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
-
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory, request):
     """The overrides that point a recipe at small files of its benchmark, which are written once."""
-    folder_of_data: dict[str, Path] = {}
+    folder_of_data = {}
 
     def root_of(recipe):
         family = recipe.split("-", maxsplit=1)[0]
@@ -99,7 +93,7 @@ def _photos(folder):
 @pytest.fixture(scope="module")
 def splits():
     """Training views, training split and test split of a recipe; recipes of the same data share them."""
-    loaded: dict[str, tuple[ImageViews, ImageDataset, ImageDataset]] = {}
+    loaded = {}
 
     def of(recipe):
         sections = recipe.as_dict()

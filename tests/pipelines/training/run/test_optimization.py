@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -151,7 +150,7 @@ def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder):
         scheduler.step()
 
 
-TORCHS: list[dict[str, Any]] = [
+TORCHS = [
     {"name": "StepLR", "step_size": 3, "gamma": 0.5},
     {"name": "MultiStepLR", "milestones": [2, 5]},
     {"name": "ExponentialLR", "gamma": 0.9},
