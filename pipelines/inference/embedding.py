@@ -21,6 +21,7 @@ from hiertree.errors import ImageError, OptionError, OtherLayoutError, RecipeErr
 from hiertree.io import files
 from hiertree.io.progress import is_progress_shown, show_progress
 from hiertree.io.provenance import MANIFEST, manifest, sha256
+from hiertree.metrics.engine.blocks import num_threads
 from hiertree.options import check_integer
 
 from ..launchers import launched
@@ -98,7 +99,7 @@ def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> EmbeddingReci
     view = library_preprocessing(model, size=size if isinstance(size, int) and size > 0 else None)
     images = {key: getattr(view, key) for key in ("size", "resize", "interpolation", "border")}
     sections = {
-        "images": {"cache": False, "workers": min(_MOST_WORKERS, os.cpu_count() or 1), **images},
+        "images": {"cache": False, "workers": min(_MOST_WORKERS, num_threads()), **images},
         "model": model.model_dump(),
         "training": {"epochs": 0},
         "evaluation": {"batch_size": 64},
