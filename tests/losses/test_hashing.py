@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -185,7 +184,8 @@ def made(name):
     return {**LOSSES, **EARLIER}[name]()
 
 
-batch = partial(labeled_batch, num_items=20, size=12, branching=3)
+def batch(seed=0, num_items=20, *, size=12):
+    return labeled_batch(seed, num_items, size=size, branching=3)
 
 
 @every_tie_aware_loss
