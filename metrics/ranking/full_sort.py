@@ -15,7 +15,7 @@ from hiertree.jit import Array, Bytes, Int32s, Ints, jit
 from .ranked import Ranked
 
 _GLANCE = 64  # items that are searched for ties at once
-_KEYS_AT_ONCE = 2**18  # they stay in the cache from one step to the next
+_KEYS_AT_ONCE = 2**19  # they stay in the cache from one step to the next
 WORTHWHILE = 4  # a full sort pays if at least one item in four is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
