@@ -337,6 +337,10 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[s
     if len(evaluations) < 2:
         raise OptionError(f"systems {', '.join(systems) or 'none'}", expected="at least two")
     for name, evaluation in systems.items():
+        if not isinstance(evaluation, Evaluation):
+            remedy = "to compare values of one metric call paired_randomization_test"
+            problem = f"system {name!r} is a {type(evaluation).__name__}"
+            raise OptionError(problem, expected="what evaluate returns", remedy=remedy)
         if list(evaluation.query_ids) != list(evaluations[0].query_ids):
             raise OptionError(f"system {name!r} with other queries", expected="the queries of the first, in its order")
     common = [name for name in evaluations[0].names if all(name in result.names for result in evaluations)]

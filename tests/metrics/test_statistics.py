@@ -229,6 +229,8 @@ def test_systems_measured_by_different_conventions_are_not_compared():
         scores, levels, metrics=["H-AP"], alpha=1
     )  # the number, not its type, is the convention
     assert compare_systems({"a": result, "b": single_metric}).tests["p"].tolist() == [1.0]
+    with pytest.raises(OptionError, match="system 'a' is a list"):
+        compare_systems({"a": [0.5], "b": [0.4]})
     with pytest.raises(OptionError, match="systems as a list"):
         compare_systems([result, steeper])
     with pytest.raises(OptionError, match="first is an Evaluation"):
