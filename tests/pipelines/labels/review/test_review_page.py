@@ -526,7 +526,8 @@ def test_digits_take_labels_out_of_a_row_and_they_come_next(browser, tmp_path):
         page.keys("1", "2", "4", "4")  # the second 4 puts it back
         assert page.run(asked) == ["lake", "mire", "pond"]
         page.keys("y")
-        page.until(lambda: page.server.clusters["lake"].checked == {"lake", "mire", "pond"})
+        page.wait_said("Marked 3 labels")
+        assert page.server.clusters["lake"].checked == {"lake", "mire", "pond"}
         assert page.run(asked) == ["dam", "fort"]
         page.keys("1", "2", "y")
         page.wait_said("Every label is taken out of the row")
