@@ -330,7 +330,7 @@ def _draw_sums(differences: NDArray[np.float64], resamples: int, random: np.rand
     return sums
 
 
-def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[str] | None) -> list[str]:
+def _shared_metrics(systems: Mapping[str, Any], metrics: str | Iterable[str] | None) -> list[str]:
     if not isinstance(systems, Mapping):
         raise OptionError(f"systems as a {type(systems).__name__}", expected="a mapping from names to evaluations")
     evaluations = list(systems.values())
