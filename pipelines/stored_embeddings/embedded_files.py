@@ -146,6 +146,7 @@ class EmbeddingFiles:
         """Write the embeddings of some of a shard's rows, and why the others have none."""
         columns = {IMAGE: image_names(self.dataset, rows), SPLIT: [shard.split] * len(rows)}
         columns |= label_columns(self.dataset.tree, self.dataset.paths[list(rows)]) if self.has_labels else {}
+        (self.folder / SHARDS_FOLDER).mkdir(parents=True, exist_ok=True)  # before a file that would be a stranger's
         write_embeddings(shard.file, embeddings.astype(self.dtype, copy=False), columns, {_MODEL: self.weights})
         skipped = list(zip(image_names(self.dataset, list(bad)), bad.values(), strict=True))
         entry = {"name": shard.file.name, "rows": len(rows), "sha256": sha256(shard.file)}
